@@ -10,6 +10,7 @@ loaded. What an environment holds after a round follows from the round's number 
 with it. Each mode ends with a line `N passed, M failed`.
 """
 import bisect
+import errno
 import os
 import random
 import struct
@@ -300,7 +301,7 @@ def live(directory):
 # ==== The module's own tests ==================================================
 
 class Recorder(unittest.TestResult):
-    """Keeps one word for each test."""
+    """Keeps one word for each test: passed, skipped, failed, or refused (ended by EBUSY)."""
 
     def __init__(self):
         super().__init__()
@@ -320,7 +321,8 @@ class Recorder(unittest.TestResult):
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.words[test.id()] = "failed"
+        refused = isinstance(err[1], lmdb.Error) and str(err[1]).endswith(os.strerror(errno.EBUSY))
+        self.words[test.id()] = "refused" if refused else "failed"
 
     def explain(self):
         for test, trace in self.failures + self.errors:

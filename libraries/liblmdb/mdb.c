@@ -62,6 +62,7 @@ struct handle {
     size_t name_size;
     bool used;
     unsigned sequence;
+    MDB_txn *opener;       /* who opened it and has not committed yet: nobody else may use it; NULL: everybody may */
     unsigned flags;        /* persistent flags of the database record */
     MDB_cmp_func *key_cmp; /* set by the user, or NULL: the order that the flags say */
     MDB_cmp_func *dup_cmp;
@@ -3602,8 +3603,8 @@ static int neighbours_borrow(struct core *acting, struct neighbours *pair)
     cores_replaced(acting, pair->level, old, *giver);
     page_set_child(pair->parent, pair->left_index + (from_right ? 1u : 0u), (*giver)->pgno);
 
-    (void)page_key(*giver, page_size, from_right ? 1 : taken, &separator);
-    if (separator.mv_size > KEY_SIZE_MAX || pair->separator.mv_size > KEY_SIZE_MAX)
+    if (page_key(*giver, page_size, from_right ? 1 : taken, &separator) != MDB_SUCCESS || separator.mv_size > KEY_SIZE_MAX
+        || pair->separator.mv_size > KEY_SIZE_MAX)
         return txn_corrupted(acting->txn);
     memcpy(separator_bytes, separator.mv_data, separator.mv_size);
     separator.mv_data = separator_bytes;
@@ -3763,6 +3764,16 @@ static int record_find(MDB_txn *txn, const char *name, size_t name_size, struct 
     return MDB_SUCCESS;
 }
 
+/* Is this transaction the one that opened the handle, or nested in it? */
+static bool txn_may_use(const MDB_txn *txn, const struct handle *handle)
+{
+    if (likely(handle->opener == NULL))
+        return true;
+    while (txn != NULL && txn != handle->opener)
+        txn = txn->parent;
+    return txn != NULL;
+}
+
 /* First use of a handle in a transaction: loads the database's record. */
 static int txn_tree_load(MDB_txn *txn, MDB_dbi dbi)
 {
@@ -3817,7 +3828,7 @@ static inline int txn_tree(MDB_txn *txn, MDB_dbi dbi, struct tree **out)
         if (unlikely(txn->handle_sequence[dbi] != handle->sequence))
             return MDB_BAD_DBI;
     } else {
-        if (unlikely((txn->handle_state[dbi] & HANDLE_DROPPED) != 0))
+        if (unlikely((txn->handle_state[dbi] & HANDLE_DROPPED) != 0 || !txn_may_use(txn, handle)))
             return EINVAL;
         if ((rc = txn_tree_load(txn, dbi)) != MDB_SUCCESS)
             return rc;
@@ -5262,12 +5273,13 @@ static int put_current_pair(MDB_cursor *cursor, const MDB_val *key, const MDB_va
 static size_t put_reserve(MDB_txn *txn, const struct tree *tree)
 {
     unsigned depth = tree->record.depth + txn->trees[FREE_DBI].record.depth;
+    size_t pages_max = txn_map_pages(txn) / 4; /* small maps are for holding data, too */
     size_t pages;
 
     if (tree != &txn->trees[MAIN_DBI])
         depth += txn->trees[MAIN_DBI].record.depth;
     pages = 3 * (2 * (size_t)depth + 8);
-    return pages < txn_map_pages(txn) / 2 ? pages : txn_map_pages(txn) / 2;
+    return pages < pages_max ? pages : pages_max;
 }
 
 static int put_check(const MDB_cursor *cursor, const MDB_val *key, const MDB_val *data, unsigned flags)
@@ -5961,6 +5973,7 @@ static void handle_clear(struct handle *handle)
     handle->name = NULL;
     handle->key_cmp = NULL;
     handle->dup_cmp = NULL;
+    handle->opener = NULL;
     handle->used = false;
     handle->sequence++;
 }
@@ -5974,11 +5987,16 @@ static void txn_handles_end(MDB_txn *txn, bool committed)
     MDB_dbi dbi;
 
     for (dbi = CORE_DBS; dbi < env->max_dbs; dbi++) {
-        if ((txn->handle_state[dbi] & closing) == 0 || (committed && txn->parent != NULL)
-            || txn->handle_sequence[dbi] != env->handles[dbi].sequence)
+        struct handle *handle = &env->handles[dbi];
+        unsigned state = txn->handle_state[dbi];
+
+        if ((state & (HANDLE_NEW | HANDLE_DROPPED)) == 0 || txn->handle_sequence[dbi] != handle->sequence)
             continue;
         os_mutex_lock(&env->handles_mutex);
-        handle_clear(&env->handles[dbi]);
+        if (committed && handle->opener == txn)
+            handle->opener = txn->parent;
+        if ((state & closing) != 0 && !(committed && txn->parent != NULL))
+            handle_clear(handle);
         os_mutex_unlock(&env->handles_mutex);
     }
 }
@@ -6743,6 +6761,7 @@ static int handle_open(MDB_txn *txn, MDB_dbi dbi, const char *name, size_t name_
     if (fresh) {
         handle->name = memcpy(copy, name, name_size + 1);
         handle->name_size = name_size;
+        handle->opener = txn;
         handle->used = true;
         txn->handle_state[dbi] = HANDLE_NEW;
     }
@@ -6771,7 +6790,7 @@ static int named_open(MDB_txn *txn, const char *name, unsigned flags, MDB_dbi *o
         rc = txn_tree(txn, dbi, &tree);
         if (rc == MDB_SUCCESS)
             *out = dbi;
-        if (rc != MDB_BAD_DBI && rc != MDB_INCOMPATIBLE && (txn->handle_state[dbi] & HANDLE_DROPPED) == 0)
+        if (rc != MDB_BAD_DBI && rc != MDB_INCOMPATIBLE && rc != EINVAL)
             return rc;
     }
     if ((rc = handle_open(txn, dbi, name, name_size, flags)) == MDB_SUCCESS)
@@ -6927,21 +6946,25 @@ int mdb_drop(MDB_txn *txn, MDB_dbi dbi, int del)
 
 /* ---- compare functions ---- */
 
-/* Sets a compare function for this transaction, those above it, and all that begin later. */
+/* Sets a compare function, or back to the flags' order, for this transaction, those above it, and all that begin later. */
 static int order_set(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp, bool of_keys)
 {
     struct handle *handle;
+    struct order key_order;
+    struct order dup_order;
     struct tree *tree;
     int rc;
 
-    if (cmp == NULL)
-        return EINVAL;
     if ((rc = txn_check(txn)) != MDB_SUCCESS || (rc = txn_tree(txn, dbi, &tree)) != MDB_SUCCESS)
         return rc;
     handle = &txn->env->handles[dbi];
     *(of_keys ? &handle->key_cmp : &handle->dup_cmp) = cmp;
-    for (; txn != NULL; txn = txn->parent)
-        *(of_keys ? &txn->trees[dbi].order : &txn->trees[dbi].dup_order) = (struct order){ORDER_CUSTOM, cmp};
+    key_order = handle_key_order(handle, tree->record.flags);
+    dup_order = handle_dup_order(handle, tree->record.flags);
+    for (; txn != NULL; txn = txn->parent) {
+        txn->trees[dbi].order = key_order;
+        txn->trees[dbi].dup_order = dup_order;
+    }
     return MDB_SUCCESS;
 }
 
@@ -7097,11 +7120,13 @@ static int file_is_unborn(MDB_env *env, uint64_t size, bool *out)
     if ((bytes = malloc((size_t)size)) == NULL)
         return ENOMEM;
     rc = os_read(env->data_fd, bytes, (size_t)size, 0, &got);
-    meta_new(env, &meta);
-    meta_page_build(&meta, 0, &copy);
-    for (i = 0; i < got && bytes[i] == 0; i++)
-        ;
-    *out = rc == MDB_SUCCESS && (i == got || (size < META_SIZE && memcmp(bytes, copy.bytes, known) == 0));
+    if (rc == MDB_SUCCESS) {
+        meta_new(env, &meta);
+        meta_page_build(&meta, 0, &copy);
+        for (i = 0; i < got && bytes[i] == 0; i++)
+            ;
+        *out = i == got || (size < META_SIZE && memcmp(bytes, copy.bytes, known) == 0);
+    }
     free(bytes);
     return rc;
 }

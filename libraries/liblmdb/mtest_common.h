@@ -61,7 +61,7 @@ static inline char *record_append(char *end, const char *limit, const MDB_val *k
 static inline const char *cursor_text(MDB_cursor *cursor, MDB_cursor_op op)
 {
     static char text[TEXT_SIZE_MAX];
-    MDB_val key, data;
+    MDB_val key = val_text("?"), data = val_text("?");
     int rc = mdb_cursor_get(cursor, &key, &data, op);
 
     if (rc != MDB_SUCCESS)

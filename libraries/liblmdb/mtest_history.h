@@ -547,6 +547,7 @@ static inline void repeated_minimize(char **argv, unsigned char *wanted)
             printf("%s%u", printed++ > 0 ? "," : "", first);
     }
     printf("\n");
+    fflush(stdout);
 }
 
 static inline int history_usage(const char *program)

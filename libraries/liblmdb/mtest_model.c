@@ -315,6 +315,21 @@ static void table_delete(struct history *history, struct database *database, siz
     }
 }
 
+/* Duplicate `index` was replaced, by a delete and an insert perhaps: a cursor in the gap behind it may meet it again. */
+static void table_widen_gaps(struct history *history, const struct database *database, size_t index)
+{
+    unsigned i;
+
+    for (i = 0; i < SLOTS_MAX; i++) {
+        struct position *position = &history->slots[i].position;
+
+        if (history->slots[i].cursor != NULL && history->slots[i].database == database &&
+            contents_have_dups(&database->contents) && position->place == PLACE_GAP &&
+            position->index - position->slack == index + 1)
+            position->slack++;
+    }
+}
+
 /* Cursors on record `index` may be anywhere from now on. */
 static void table_loosen(struct history *history, const struct database *database, size_t index)
 {
@@ -1356,6 +1371,7 @@ static void step_replace_current(struct history *history, struct random *random)
     EXPECT_OK(rc);
     if (moved == index || moved == index + 1) {
         database->table.records[index] = record_make(history, &key, &value);
+        table_widen_gaps(history, database, index);
         return;
     }
     table_loosen(history, database, index);
