@@ -160,7 +160,7 @@ struct MDB_txn {
     size_t mapsize;       /* that the snapshot's meta page names; never gets smaller in the file */
     pgno_t next_pgno;     /* first page number that was never used */
     pgno_t pages_safe;    /* pages below this are in the file and below next_pgno */
-    MDB_dbi handle_count; /* entries of the arrays below that are in use */
+    bool handles_changed; /* a handle was opened or dropped in this transaction */
     struct tree *trees;
     unsigned char *handle_state;
     unsigned *handle_sequence;
@@ -189,6 +189,7 @@ struct writer {
     size_t dirty_bytes;         /* memory of dirty pages, of all levels */
     void *scratch;              /* SCRATCH_PAGES pages, see section 10 */
     struct slab *slabs;         /* memory for dirty pages */
+    size_t slabs_size;
     void *slab_free;
     MDB_txn *txn;               /* innermost live write transaction, NULL if none */
     _Atomic uintptr_t owner;    /* os_thread_number() of who holds the writer lock through this environment, or 0 */
@@ -232,7 +233,6 @@ struct MDB_env {
     os_mutex handles_mutex;
     struct handle *handles;          /* max_dbs of them, core ones included */
     MDB_dbi max_dbs;
-    MDB_dbi handle_count;
 
     os_mutex writer_mutex;           /* the writer lock of this process when there is no lock file */
     struct writer writer;
@@ -1358,7 +1358,8 @@ static int sizes_compare(size_t a, size_t b)
 
 static int bytes_compare(const void *a, size_t a_size, const void *b, size_t b_size)
 {
-    int difference = memcmp(a, b, a_size < b_size ? a_size : b_size);
+    size_t common = a_size < b_size ? a_size : b_size;
+    int difference = common > 0 ? memcmp(a, b, common) : 0; /* empty values may have no address */
 
     return difference != 0 ? difference : sizes_compare(a_size, b_size);
 }
@@ -1795,6 +1796,7 @@ static struct page *page_memory_take(struct writer *writer, size_t page_size)
         if (slab == NULL)
             return NULL;
         slab->size = SLAB_PAGES * page_size;
+        writer->slabs_size += slab->size;
         slab->next = writer->slabs;
         writer->slabs = slab;
         for (i = SLAB_PAGES; i-- > 0;) {
@@ -1813,12 +1815,14 @@ static void page_memory_give(struct writer *writer, struct page *page)
     writer->slab_free = page;
 }
 
-/* After a top-level transaction no page is in use: most slabs go back to the system, some stay for the next one. */
+/* After a top-level transaction no page is in use: what is more than the next one should need goes back to the system. */
 static void slabs_trim(struct writer *writer, size_t page_size)
 {
     struct slab *slab = writer->slabs;
     size_t kept = 0;
 
+    if (writer->slabs_size <= SLAB_KEEP_BYTES && SLAB_PAGES > 1)
+        return;
     writer->slabs = NULL;
     writer->slab_free = NULL;
     while (slab != NULL) {
@@ -1837,6 +1841,7 @@ static void slabs_trim(struct writer *writer, size_t page_size)
         }
         slab = next;
     }
+    writer->slabs_size = kept;
 }
 
 /* Everything a writer keeps between transactions. */
@@ -2220,7 +2225,10 @@ static int pages_write(MDB_txn *txn, const struct dirty_entry *list, size_t coun
             next += pages;
             i++;
         }
-        rc = os_write_vector(txn->env->data_fd, vector, parts, (uint64_t)first << txn->page_shift);
+        if (parts == 1)
+            rc = os_write(txn->env->data_fd, vector[0].iov_base, bytes, (uint64_t)first << txn->page_shift);
+        else
+            rc = os_write_vector(txn->env->data_fd, vector, parts, (uint64_t)first << txn->page_shift);
         if (rc != MDB_SUCCESS)
             return rc;
     }
@@ -2247,7 +2255,7 @@ static bool cursor_stands_on(const MDB_txn *txn, const struct page *page)
 {
     MDB_dbi dbi;
 
-    for (dbi = 0; dbi < txn->env->handle_count; dbi++) {
+    for (dbi = 0; dbi < txn->env->max_dbs; dbi++) {
         const MDB_cursor *cursor;
 
         for (cursor = txn->cursors[dbi]; cursor != NULL; cursor = cursor->next) {
@@ -2895,14 +2903,34 @@ static int core_next_leaf(struct core *core, enum edge towards)
     return core_descend_edge(core, level, towards == EDGE_LAST ? EDGE_FIRST : EDGE_LAST);
 }
 
+/* A walk waits for memory, not for instructions: so many entries ahead their nodes are fetched, and the head of the next
+ * leaf so many entries before the end of this one. */
+#define WALK_AHEAD 6u
+
+/* Always inlined: a function that only fetches ahead has no effect that gcc would keep a call for. */
+static inline __attribute__((always_inline)) void core_fetch_ahead(const struct core *core, const struct page *page, unsigned index, unsigned count)
+{
+    const struct level *above;
+
+    if (likely(index + WALK_AHEAD < count)) {
+        prefetch(page_bytes_const(page) + page->offsets[index + WALK_AHEAD]);
+    } else if (index + WALK_AHEAD == count && core->depth > 1) {
+        above = &core->path[core->depth - 2];
+        if (above->index + 1 < page_count(above->page) && node_key_ok(above->page, above->index + 1, txn_page_size(core->txn)))
+            prefetch(map_page(core->txn, node_child(page_node(above->page, above->index + 1))));
+    }
+}
+
 /* To the next entry, which is the one in place if the core stands in a gap. */
 static inline int core_next(struct core *core)
 {
     struct level *leaf = core_leaf(core);
     unsigned index = leaf->index + (core->position == POS_ON);
+    unsigned count = page_count(leaf->page);
 
-    if (unlikely(index >= page_count(leaf->page)))
+    if (unlikely(index >= count))
         return core_next_leaf(core, EDGE_LAST);
+    core_fetch_ahead(core, leaf->page, index, count);
     leaf->index = index;
     core->position = POS_ON;
     return MDB_SUCCESS;
@@ -2915,6 +2943,8 @@ static inline int core_previous(struct core *core)
     if (unlikely(leaf->index == 0))
         return core_next_leaf(core, EDGE_FIRST);
     leaf->index--;
+    if (likely(leaf->index >= WALK_AHEAD))
+        prefetch(page_bytes_const(leaf->page) + leaf->page->offsets[leaf->index - WALK_AHEAD]);
     core->position = POS_ON;
     return MDB_SUCCESS;
 }
@@ -5746,7 +5776,8 @@ static int save_fill(struct free_save *save, txnid_t id, size_t room, const pgno
     assert(exact);
     bytes = plain_value(&save->cursor->core);
     memcpy(bytes, &count, sizeof count);
-    memcpy(bytes + sizeof count, pages, count * sizeof *pages);
+    if (count > 0)
+        memcpy(bytes + sizeof count, pages, count * sizeof *pages);
     memset(bytes + sizeof count + count * sizeof *pages, 0, (room - count) * sizeof *pages);
     return MDB_SUCCESS;
 }
@@ -5769,8 +5800,9 @@ static int save_fill_all(struct free_save *save)
     for (i = 0; rc == MDB_SUCCESS && i < save->slot_count; i++) {
         const struct free_slot *slot = &save->slots[i];
         size_t count = left.count - offset < slot->room ? left.count - offset : slot->room;
+        const pgno_t *pages = count > 0 ? left.ids + offset : NULL;
 
-        rc = save_fill(save, slot->id, slot->room, left.ids + offset, count);
+        rc = save_fill(save, slot->id, slot->room, pages, count);
         offset += count;
     }
     assert(rc != MDB_SUCCESS || offset == left.count);
@@ -5986,6 +6018,10 @@ static void txn_handles_end(MDB_txn *txn, bool committed)
     unsigned closing = committed ? HANDLE_DROPPED : HANDLE_NEW;
     MDB_dbi dbi;
 
+    if (likely(!txn->handles_changed))
+        return;
+    if (committed && txn->parent != NULL)
+        txn->parent->handles_changed = true;
     for (dbi = CORE_DBS; dbi < env->max_dbs; dbi++) {
         struct handle *handle = &env->handles[dbi];
         unsigned state = txn->handle_state[dbi];
@@ -6049,6 +6085,7 @@ static int reader_begin(MDB_txn *txn)
         return rc;
     }
     txn->flags = MDB_RDONLY;
+    txn->handles_changed = false;
     txn->magic = TXN_MAGIC;
     return MDB_SUCCESS;
 }
@@ -6595,7 +6632,7 @@ static int txn_commit_top(MDB_txn *txn)
         if ((rc = commit_records(txn)) == MDB_SUCCESS && (rc = free_list_save(txn)) == MDB_SUCCESS
             && (rc = commit_pages(txn)) == MDB_SUCCESS)
             rc = commit_meta(txn);
-        if (rc == MDB_SUCCESS)
+        if (rc == MDB_SUCCESS && atomic_load_explicit(&env->file_pages, memory_order_relaxed) < txn->next_pgno)
             env_file_pages(env);
     }
     writer_end(txn, rc == MDB_SUCCESS);
@@ -6762,6 +6799,7 @@ static int handle_open(MDB_txn *txn, MDB_dbi dbi, const char *name, size_t name_
         handle->name = memcpy(copy, name, name_size + 1);
         handle->name_size = name_size;
         handle->opener = txn;
+        txn->handles_changed = true;
         handle->used = true;
         txn->handle_state[dbi] = HANDLE_NEW;
     }
@@ -6916,6 +6954,7 @@ static int named_delete(MDB_txn *txn, MDB_dbi dbi)
     if ((rc = core_touch(&cursor->core)) != MDB_SUCCESS || (rc = outer_remove(cursor)) != MDB_SUCCESS)
         return rc;
     txn->handle_state[dbi] = (txn->handle_state[dbi] & HANDLE_NEW) | HANDLE_DROPPED;
+    txn->handles_changed = true;
     return MDB_SUCCESS;
 }
 

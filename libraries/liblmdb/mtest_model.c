@@ -282,6 +282,32 @@ static void position_follow_delete(struct position *position, size_t index, cons
     }
 }
 
+/* Cursors on record `index` may be anywhere from now on. */
+static void table_loosen(struct history *history, const struct database *database, size_t index)
+{
+    unsigned i;
+
+    for (i = 0; i < SLOTS_MAX; i++) {
+        struct position *position = &history->slots[i].position;
+
+        if (history->slots[i].cursor != NULL && history->slots[i].database == database &&
+            position->place == PLACE_ON && position->index == index)
+            position_loosen(position);
+    }
+}
+
+/* Cursors in an emptied database may stand nowhere, also when it is filled again. */
+static void table_loosen_all(struct history *history, const struct database *database)
+{
+    unsigned i;
+
+    for (i = 0; i < SLOTS_MAX; i++) {
+        if (history->slots[i].cursor != NULL && history->slots[i].database == database &&
+            history->slots[i].position.place != PLACE_UNSET)
+            position_loosen(&history->slots[i].position);
+    }
+}
+
 static void table_insert(struct history *history, struct database *database, size_t index, struct record *record)
 {
     struct table *table = &database->table;
@@ -313,6 +339,8 @@ static void table_delete(struct history *history, struct database *database, siz
         if (history->slots[i].cursor != NULL && history->slots[i].database == database)
             position_follow_delete(&history->slots[i].position, index, record);
     }
+    if (table->count == 0)
+        table_loosen_all(history, database);
 }
 
 /* Duplicate `index` was replaced, by a delete and an insert perhaps: a cursor in the gap behind it may meet it again. */
@@ -330,29 +358,10 @@ static void table_widen_gaps(struct history *history, const struct database *dat
     }
 }
 
-/* Cursors on record `index` may be anywhere from now on. */
-static void table_loosen(struct history *history, const struct database *database, size_t index)
-{
-    unsigned i;
-
-    for (i = 0; i < SLOTS_MAX; i++) {
-        struct position *position = &history->slots[i].position;
-
-        if (history->slots[i].cursor != NULL && history->slots[i].database == database &&
-            position->place == PLACE_ON && position->index == index)
-            position_loosen(position);
-    }
-}
-
 static void table_clear(struct history *history, struct database *database)
 {
-    unsigned i;
-
     database->table.count = 0;
-    for (i = 0; i < SLOTS_MAX; i++) {
-        if (history->slots[i].cursor != NULL && history->slots[i].database == database)
-            position_loosen(&history->slots[i].position);
-    }
+    table_loosen_all(history, database);
 }
 
 /* ==== What a cursor may answer =========================================== */

@@ -231,7 +231,7 @@ static inline void script_cases_run(const struct script_case *cases, size_t coun
         for (committed = 0; committed < 2; committed++) {
             struct scene scene;
 
-            scene_open(&scene, 0, cases[i].db_flags);
+            scene_open(&scene, MDB_NOSYNC, cases[i].db_flags);
             put_records(scene.txn, scene.dbi, cases[i].before);
             if (committed)
                 scene_commit(&scene);
