@@ -1,3 +1,32 @@
+/** @file mdb.c
+ * The engine of liblmdb: a copy-on-write B+tree in a memory-mapped file, one writer and any number of readers.
+ *
+ * A committed state is never overwritten. A writer copies each page before its first change, under a new number, and the
+ * copies of its parents up to the root with it; a commit writes the new pages and then, in one step, the meta page that
+ * names the new roots. The pages that the old state alone needs become free once no reader sees it any more. The layout
+ * of the file stands in mdb_format.h and docs/FORMAT.md, what the calls promise in lmdb.h.
+ *
+ * Contents: search for `==== 7.`. A section calls only what stands above it; where it cannot, a forward declaration says
+ * why.
+ *
+ *   1  Structs               environment, transaction, tree, cursor, and what holds between their fields
+ *   2  Errors and version    texts of codes
+ *   3  Files and maps        the data file, its maps, its length, its meta pages
+ *   4  Lock file             writer lock, last commit, reader table
+ *   5  Key order             compare functions, search kernels, separators
+ *   6  Page store            find, copy, allocate, free, spill and write the pages of a transaction
+ *   7  Page kinds            a page as entries in key order: branch, leaf, fixed-width leaf; sub-pages
+ *   8  Paths                 descent and movement in a tree, and following what others change
+ *   9  Tree                  insertion with split, deletion with rebalance
+ *  10  Cursors               databases of a transaction; keys, and the duplicates of a key in their three shapes
+ *  11  Reads                 mdb_get, mdb_cursor_get and their like
+ *  12  Writes                mdb_put, mdb_del, mdb_cursor_put, mdb_cursor_del
+ *  13  Free list and drop    pulling free pages, writing the free list back, freeing whole trees
+ *  14  Transactions          begin, nested, commit, abort, reset, renew
+ *  15  Databases             the handle table: open, close, flags, statistics, drop, compare functions
+ *  16  Environment           create, open, configure, close
+ *  17  Copies                one snapshot to a file or a pipe, as it is or compact
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -167,9 +196,10 @@ struct MDB_txn {
 
     /* Readers. */
     struct reader_slot *slot;
+    txnid_t known_id; /* trees of the core databases are of this snapshot; TXNID_NONE: they are of none */
     bool own_slot; /* the slot is released with the transaction, not kept for the thread */
 
-    /* Writers; section 4 says what holds between these. */
+    /* Writers; section 6 says what holds between these. */
     struct page_table dirty;   /* pages of this transaction, by number; SPILLED: written early, in the file */
     struct page_table saved;   /* nested, pages changed in place: copies of the parent's dirty pages, for abort */
     struct page_list freed;    /* pages of the snapshot (or of the parent) that are free once this commits */
@@ -187,7 +217,8 @@ struct writer {
     bool pull_ended;            /* no more records can be pulled for now */
     txnid_t oldest;             /* records below this id can be pulled; 0: not known yet */
     size_t dirty_bytes;         /* memory of dirty pages, of all levels */
-    void *scratch;              /* SCRATCH_PAGES pages, see section 10 */
+    size_t spill_at;            /* dirty_bytes with which pages are spilled next */
+    void *scratch;              /* SCRATCH_PAGES pages, see section 12 */
     struct slab *slabs;         /* memory for dirty pages */
     size_t slabs_size;
     void *slab_free;
@@ -209,7 +240,7 @@ struct MDB_env {
     char *path;         /* as given by the user */
     size_t page_size;
     unsigned page_shift;
-    size_t mapsize;
+    _Atomic size_t mapsize;
     bool mapsize_set;   /* by the user, before open */
     _Atomic(struct map *) map;       /* the current one; see env_map_take */
     struct map *maps;                /* all, guarded by map_mutex */
@@ -308,17 +339,12 @@ char *mdb_strerror(int err)
     return strerror(err);
 }
 
-/* ==== 3. Ground: files, map, meta pages, lock file, reader table ======================================================
- * What processes share: the data file and its maps, the two meta pages, the lock file with its mutexes and readers.
- * Owns: env->map, maps, metas, lock, and the process-wide list of environments. Nobody else touches them.
- * Always: a struct map with holds > 0 is mapped; env->map has one hold of the environment's;
- *         a reader slot with our pid belongs to one of our threads (or, MDB_NOTLS, transactions) and no one else
- *         writes to it; fcntl locks are on the lock file only, which is open once per process.
- * Uses: 1, 2, mdb_os.h. Used by: 5, which grows the file, 12, which begins and commits, 14, which opens and closes.
+/* ==== 3. Files and maps ==============================================================================================
+ * The data file as this process sees it: its maps, its length, its two meta pages.
+ * Owns: env->map, maps, metas, file_pages, pages_allocated.
+ * Always: a struct map with holds > 0 is mapped; env->map has one hold of the environment's.
+ * Uses: 1, 2, mdb_os.h. Used by: 6, which grows the file, 14, which begins and commits, 16, which opens and closes.
  */
-
-/* Waiting for the writer lock goes on in slices, so that it can be given up between two of them. */
-#define WRITER_WAIT_MS 100u
 
 /* ---- is the environment to be used? ---- */
 
@@ -388,12 +414,6 @@ static int map_make(MDB_env *env, size_t size, void *address, struct map **out)
     return MDB_SUCCESS;
 }
 
-/* One more hold, by who has one. relaxed: nothing is published. */
-static inline void map_hold(struct map *map)
-{
-    atomic_fetch_add_explicit(&map->holds, 1, memory_order_relaxed);
-}
-
 /* Gives a hold back; the last one unmaps. Does not touch the struct after that, for it may be mapped anew at once. */
 static inline void map_release(struct map *map)
 {
@@ -436,7 +456,7 @@ static void env_maps_free(MDB_env *env)
     while (env->maps != NULL) {
         struct map *next = env->maps->next;
 
-        if (atomic_load_explicit(&env->maps->holds, memory_order_acquire) > 0)
+        if (atomic_load_explicit(&env->maps->holds, memory_order_acquire) > 0 && env->maps->base != env->metas)
             os_unmap(env->maps->base, env->maps->size);
         free(env->maps);
         env->maps = next;
@@ -687,7 +707,13 @@ static int meta_write(MDB_env *env, const struct meta *meta, unsigned txn_flags)
     return meta_page_put(env, number, &old, flags) == MDB_SUCCESS ? rc : env_panic(env);
 }
 
-/* ---- lock file ---- */
+/* ==== 4. Lock file ===================================================================================================
+ * What processes share beside the data: the writer lock, the id of the last commit, the table of readers.
+ * Owns: env->lock and what belongs to it, and the process-wide list of open environments.
+ * Always: a reader slot with our pid belongs to one of our threads (or, MDB_NOTLS, transactions) and no one else
+ *         writes to it; fcntl locks are on the lock file only, which is open once per process.
+ * Uses: 3, mdb_os.h. Used by: 6, which asks for the oldest reader, 14, which begins and commits, 16.
+ */
 
 #define LOCK_FORMAT 0x00010001u /* version 1; liveness by locks on pids */
 #define CACHE_LINE 64
@@ -969,6 +995,9 @@ static int lock_start(MDB_env *env)
 }
 
 /* ---- writer lock ---- */
+
+/* Waiting for the writer lock goes on in slices, so that it can be given up between two of them. */
+#define WRITER_WAIT_MS 100u
 
 static os_mutex *writer_mutex(MDB_env *env)
 {
@@ -1345,10 +1374,10 @@ static void lock_close(MDB_env *env)
     os_process_unlock();
 }
 
-/* ==== 4. Key order ====================================================================================================
+/* ==== 5. Key order ====================================================================================================
  * Compare functions and the search kernels: binary search over the keys of a page with the comparison inlined.
  * Always: whatever bytes a page holds, a search reads only inside it; a key that would end elsewhere is MDB_CORRUPTED.
- * Used by: 6 (page_find) and up.
+ * Used by: 7 (page_find) and up.
  */
 
 static int sizes_compare(size_t a, size_t b)
@@ -1444,7 +1473,7 @@ static struct order order_of_keys(unsigned db_flags)
 
 static struct order order_of_dups(unsigned db_flags)
 {
-    if ((db_flags & DB_INTEGERDUP) && (db_flags & DB_DUPFIXED))
+    if (db_flags & DB_INTEGERDUP)
         return (struct order){ORDER_INTEGER, order_integer};
     if (db_flags & DB_REVERSEDUP)
         return (struct order){ORDER_REVERSE, order_reverse};
@@ -1477,7 +1506,8 @@ static uint64_t head_of(const void *bytes, size_t size)
 
     if (size >= 8)
         return from_big_endian(load_u64(bytes));
-    memcpy(&head, bytes, size);
+    if (size > 0)
+        memcpy(&head, bytes, size);
     return from_big_endian(head);
 }
 
@@ -1642,16 +1672,16 @@ static size_t separator_size(const MDB_val *left, const MDB_val *right, size_t p
     return least < right->mv_size ? least : right->mv_size;
 }
 
-/* ==== 5. Page store ===================================================================================================
+/* ==== 6. Page store ===================================================================================================
  * Finds, copies, allocates, frees and spills the pages of a transaction.
  * Owns: txn->dirty, saved, freed, freed_dirty; env->writer.reclaimed, slabs, dirty_bytes. Nobody else touches them, but
- *       for section 12, which commits and aborts them.
+ *       for section 14, which commits and aborts them.
  * Always: a page number is at most once in dirty (of one level), reclaimed or freed; all are below next_pgno;
  *         what a committed root reaches is never written in place;
  *         a nested transaction never gives away nor writes to the file a number that an ancestor holds: such numbers
  *         wait in freed_dirty until it commits, and its changes to such a page are made to a copy of the same number
  *         (with MDB_WRITEMAP: to the page, whose bytes `saved` keeps).
- * Uses: 1-3, midl. Used by: 6 and up, through page_get, page_touch, page_new, pages_free and their like.
+ * Uses: 3, 4, midl. Used by: 7 and up, through page_get, page_touch, page_new, pages_free and their like.
  */
 
 /* Stands in txn->dirty for a page that was written to the file early. */
@@ -2122,8 +2152,6 @@ static int page_touch(MDB_txn *txn, struct page **page)
 
     if (own == old)
         return MDB_SUCCESS;
-    if (!page_nodes_ok(old, txn_page_size(txn)))
-        return txn_corrupted(txn);
     if (own == SPILLED || ancestor_holds(txn, old->pgno))
         return page_touch_held(txn, page);
     if ((rc = page_list_reserve(&txn->freed, 1)) != MDB_SUCCESS)
@@ -2131,6 +2159,8 @@ static int page_touch(MDB_txn *txn, struct page **page)
     if ((rc = pages_take(txn, 1, &pgno)) != MDB_SUCCESS || (rc = dirty_memory_take(txn, pgno, 1, &copy)) != MDB_SUCCESS)
         return rc;
     memcpy(copy, old, txn_page_size(txn));
+    if (!page_nodes_ok(copy, txn_page_size(txn))) /* here, because the copy is in the cache */
+        return txn_corrupted(txn);
     copy->pgno = pgno;
     copy->flags = (uint16_t)page_kind_flags(old);
     page_list_add(&txn->freed, old->pgno);
@@ -2285,6 +2315,7 @@ static bool spillable(const MDB_txn *txn, const struct page *page, const void *k
 /* Writes about half of the dirty pages to the file and gives back their memory. They can be touched again later. */
 static int pages_spill(MDB_txn *txn, const void *keep)
 {
+    struct writer *writer = &txn->env->writer;
     size_t goal = MDB_DIRTY_BYTES_MAX / 2;
     size_t chosen_bytes = 0;
     struct dirty_entry *list;
@@ -2309,6 +2340,10 @@ static int pages_spill(MDB_txn *txn, const void *keep)
         }
         env_file_pages(txn->env);
     }
+    /* If little could go, because cursors or ancestors hold the pages, do not try again at once. */
+    writer->spill_at = writer->dirty_bytes + MDB_DIRTY_BYTES_MAX / 8;
+    if (writer->spill_at < MDB_DIRTY_BYTES_MAX)
+        writer->spill_at = MDB_DIRTY_BYTES_MAX;
     free(list);
     return rc == MDB_SUCCESS ? rc : txn_fail(txn, rc);
 }
@@ -2316,12 +2351,12 @@ static int pages_spill(MDB_txn *txn, const void *keep)
 /* To be called before an update, while no page but those of cursors is being looked at. `keep` may point into a page. */
 static inline int pages_limit(MDB_txn *txn, const void *keep)
 {
-    if (likely(txn->env->writer.dirty_bytes <= MDB_DIRTY_BYTES_MAX))
+    if (likely(txn->env->writer.dirty_bytes <= txn->env->writer.spill_at))
         return MDB_SUCCESS;
     return pages_spill(txn, keep);
 }
 
-/* ==== 6. Page kinds ===================================================================================================
+/* ==== 7. Page kinds ===================================================================================================
  * A page as "n entries in key order". What stands above this section speaks of entries, never of page flags: a new kind
  * of page adds its functions here and its row to page_kinds, and changes nothing else.
  * Always: functions that look check what they read (MDB_CORRUPTED); functions that change are given pages that passed
@@ -2709,13 +2744,12 @@ static size_t sub_page_size_with(const struct page *sub, size_t size, const stru
     return cost <= room ? size : size_even(size + cost - room);
 }
 
-/* ==== 7. Tree =========================================================================================================
- * Descent, movement, insertion with split, deletion with rebalance, on one B+tree, through a core: a path from root to leaf.
- * Owns: tree->record's root, depth and page counts; the paths of all cores.
- * Always: after each function every tracked core of the tree stands on the same entry as before it, or in the gap where
- *         its entry was; its path leads from the root to there. Tracked are the cores of the cursors in txn->cursors;
- *         whoever changes a tree does so through one of them.
- * Uses: 4-6. Used by: 8 and up.
+/* ==== 8. Paths =======================================================================================================
+ * A core: a path from the root of one tree to an entry. Descent, movement, and following the changes of others.
+ * Owns: the paths of all cores.
+ * Always: what a page says is checked before it is followed; the record's depth bounds every descent;
+ *         a core whose move fails at the edge of the tree has not moved; one whose move met a damaged page stands nowhere.
+ * Uses: 5-7. Used by: 9 and up.
  */
 
 /* ---- tracking ---- */
@@ -3066,7 +3100,14 @@ static int core_entry(struct core *core, struct entry *entry)
     return rc == MDB_SUCCESS ? rc : txn_corrupted(core->txn);
 }
 
-/* ---- changing pages ---- */
+/* ==== 9. Tree ========================================================================================================
+ * Insertion with split, deletion with rebalance, on one B+tree, through a core whose path is writable.
+ * Owns: tree->record's root, depth and page counts.
+ * Always: after each function every tracked core of the tree stands on the same entry as before it, or in the gap where
+ *         its entry was, and its path leads from the root to there. Tracked are the cores of the cursors in txn->cursors;
+ *         whoever changes a tree does so through one of them.
+ * Uses: 6-8. Used by: 10 and up.
+ */
 
 /* Makes page path[level] writable; the pages above it are already. */
 static int core_touch_level(struct core *core, unsigned level)
@@ -3729,12 +3770,12 @@ static int tree_remove(struct core *core)
     return tree_rebalance(core, core->depth - 1u);
 }
 
-/* ==== 8. Cursors ======================================================================================================
+/* ==== 10. Cursors ======================================================================================================
  * The databases of a transaction, and cursors on them: an outer core on the keys and, in DUPSORT databases, an inner one
  * on the duplicates of the key, which hides whether these are one value, a sub-page or a tree.
  * Owns: txn->trees and handle_state as far as they cache what the main database says; cursor->dups.
  * Always: if the outer core is POS_ON and the cursor is the user's, its duplicates are loaded.
- * Uses: 5-7. Used by: 9 and up.
+ * Uses: 6-9. Used by: 11 and up.
  */
 
 /* ---- databases of a transaction ---- */
@@ -3955,7 +3996,7 @@ static int txn_own_cursor(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **out)
 {
     MDB_cursor *cursor = txn->own_cursors[dbi];
 
-    if (cursor == NULL) {
+    if (cursor == NULL || cursor->sequence != txn->handle_sequence[dbi]) {
         if ((cursor = cursor_make(txn, dbi)) == NULL)
             return ENOMEM;
         cursor_track(cursor);
@@ -4092,6 +4133,12 @@ static inline int dups_value(const MDB_cursor *cursor, const struct entry *entry
     return MDB_SUCCESS;
 }
 
+/* Must all values of a key have one width? */
+static bool dups_have_width(const struct dups *dups)
+{
+    return (dups->tree.leaf_kind & P_LEAF2) != 0 || dups->tree.order.kind == ORDER_INTEGER;
+}
+
 /* To a value in the set, or where it would be. */
 static int dups_seek(MDB_cursor *cursor, const struct entry *entry, const MDB_val *value, bool *exact)
 {
@@ -4103,7 +4150,7 @@ static int dups_seek(MDB_cursor *cursor, const struct entry *entry, const MDB_va
         return core_seek_near(core, value, exact);
     if (dups->shape == DUPS_SUB_PAGE)
         return core_seek_below(core, 0, value, exact);
-    if (((dups->tree.leaf_kind & P_LEAF2) != 0) && value->mv_size != entry->data.mv_size)
+    if (dups_have_width(dups) && value->mv_size != entry->data.mv_size)
         return MDB_BAD_VALSIZE;
     order = dups->tree.order.cmp(value, &entry->data);
     *exact = order == 0;
@@ -4316,10 +4363,10 @@ static inline int cursor_record(MDB_cursor *cursor, MDB_val *key, MDB_val *data)
     return MDB_SUCCESS;
 }
 
-/* ==== 9. Reads ========================================================================================================
+/* ==== 11. Reads ========================================================================================================
  * mdb_get, mdb_cursor_get and what else only looks.
  * Always: on an error the caller's values are untouched.
- * Uses: 8.
+ * Uses: 10.
  */
 
 /* Keys to look for: any size but 0 (longer ones than can be stored are just not there). */
@@ -4650,16 +4697,16 @@ int mdb_dcmp(MDB_txn *txn, MDB_dbi dbi, const MDB_val *a, const MDB_val *b)
     return tree->dup_order.cmp(a, b);
 }
 
-/* ==== 10. Writes ======================================================================================================
+/* ==== 12. Writes ======================================================================================================
  * Put and delete through a cursor, on plain databases and on sets of duplicates in their three shapes.
  * Always: what can be refused is refused before the first change; an error after it fails the transaction;
  *         record.entries counts records, every duplicate as one.
- * Uses: 5-9.
+ * Uses: 6-10.
  */
 
 /* ---- scratch memory ---- */
 
-/* env->writer.scratch has one page each for: rebuilding pages (section 7), the key and the small value of the call, and
+/* env->writer.scratch has one page each for: rebuilding pages (section 9), the key and the small value of the call, and
  * the image of a sub-page. Arguments are copied there because they may point into pages that are about to change. */
 #define SCRATCH_PAGES 4u
 
@@ -5070,7 +5117,7 @@ static int dups_seek_append(MDB_cursor *cursor, const struct entry *entry, const
         return core_seek_append(&dups->core, value);
     if ((rc = dups_edge(cursor, EDGE_LAST)) != MDB_SUCCESS || (rc = dups_value(cursor, entry, &last)) != MDB_SUCCESS)
         return rc;
-    if (cursor_is_fixed(cursor) && last.mv_size != value->mv_size)
+    if (dups_have_width(dups) && last.mv_size != value->mv_size)
         return MDB_BAD_VALSIZE;
     if (dups->tree.order.cmp(value, &last) <= 0)
         return MDB_KEYEXIST;
@@ -5280,7 +5327,7 @@ static int put_current_pair(MDB_cursor *cursor, const MDB_val *key, const MDB_va
     if (rc != MDB_SUCCESS || (rc = core_entry(&cursor->core, &entry)) != MDB_SUCCESS
         || (rc = dups_value(cursor, &entry, &old)) != MDB_SUCCESS)
         return rc;
-    if (cursor_is_fixed(cursor) && old.mv_size != value->mv_size)
+    if (dups_have_width(dups) && old.mv_size != value->mv_size)
         return MDB_BAD_VALSIZE;
     if (dups->tree.order.cmp(value, &old) != 0) {
         struct core before = dups->core;
@@ -5329,11 +5376,9 @@ static int put_check(const MDB_cursor *cursor, const MDB_val *key, const MDB_val
         return MDB_INCOMPATIBLE;
     if (data->mv_size > size_max)
         return MDB_BAD_VALSIZE;
-    if (!cursor_is_fixed(cursor))
-        return MDB_SUCCESS;
-    if (data->mv_size == 0)
+    if (cursor_is_fixed(cursor) && data->mv_size == 0)
         return MDB_BAD_VALSIZE;
-    if ((tree->record.flags & DB_INTEGERDUP) != 0 && !integer_size_ok(data->mv_size))
+    if (cursor->dups->tree.order.kind == ORDER_INTEGER && !integer_size_ok(data->mv_size))
         return MDB_BAD_VALSIZE;
     return MDB_SUCCESS;
 }
@@ -5508,14 +5553,14 @@ int mdb_cursor_del(MDB_cursor *cursor, unsigned int flags)
     return cursor_delete(cursor, (flags & MDB_NODUPDATA) != 0);
 }
 
-/* ==== 11. Free list and drop ==========================================================================================
+/* ==== 13. Free list and drop ==========================================================================================
  * The tree of free pages: pulling its records when pages are needed, and writing it back at commit. Freeing whole trees.
  * Owns: env->writer.pulled_last, pull_ended, oldest.
  * Always: the free-list tree changes only in free_list_save, at the commit of a top-level transaction, and no record is
  *         pulled in the middle of such a change;
  *         a record of transaction T is pulled only if T < N - 1 and T is below every live reader's snapshot;
  *         what was pulled and not used goes back under ids up to the last one pulled, which are all free by then.
- * Uses: 5-10.
+ * Uses: 6-12.
  */
 
 /* ---- pulling ---- */
@@ -5835,6 +5880,7 @@ struct tree_drop {
     unsigned leaf_kind;
     unsigned dup_kind; /* page flags of the leaves of trees of duplicates */
     bool has_values;   /* leaves refer to overflow runs, trees of duplicates or named databases */
+    bool is_main;      /* only its leaves may refer to named databases: this bounds the recursion */
     size_t pages_left; /* a sound tree has no more than this */
 };
 
@@ -5855,7 +5901,7 @@ static int drop_value(struct tree_drop *drop, const struct entry *entry)
     memcpy(&record, entry->data.mv_data, sizeof record);
     if ((entry->flags & N_DUPDATA) != 0)
         return tree_pages_free(drop->txn, &record, drop->dup_kind);
-    return tree_drop_record(drop->txn, &record);
+    return drop->is_main ? tree_drop_record(drop->txn, &record) : txn_corrupted(drop->txn);
 }
 
 static int drop_children(struct tree_drop *drop, pgno_t pgno, unsigned height);
@@ -5926,17 +5972,18 @@ static int tree_drop_main(MDB_txn *txn)
         .leaf_kind = P_LEAF,
         .dup_kind = (record->flags & DB_DUPFIXED) != 0 ? P_LEAF | P_LEAF2 : P_LEAF,
         .has_values = true,
+        .is_main = true,
         .pages_left = txn->next_pgno};
 
     return drop_tree(&drop, record);
 }
 
-/* ==== 12. Transactions ================================================================================================
+/* ==== 14. Transactions ================================================================================================
  * Begin, commit, abort, reset and renew; nested transactions; the order in which a commit reaches the disk.
  * Owns: the transaction objects, the shadows of cursors in nested transactions (cursor->saved).
  * Always: env->writer.txn is the innermost live write transaction, and this process holds the writer lock while it is set;
  *         a handle is freed by commit and abort, whatever they return.
- * Uses: 3, 5, 8, 11.
+ * Uses: 3, 4, 6, 10, 13.
  */
 
 /* ---- objects ---- */
@@ -5963,6 +6010,7 @@ static MDB_txn *txn_make(MDB_env *env, bool writer)
     memset(txn, 0, sizeof *txn);
     txn->env = env;
     txn->page_shift = env->page_shift;
+    txn->known_id = TXNID_NONE;
     txn->trees = (struct tree *)(void *)(memory + trees_at);
     txn->handle_sequence = (unsigned *)(void *)(memory + sequence_at);
     txn->handle_state = memory + state_at;
@@ -5989,10 +6037,13 @@ static MDB_txn *reader_txn_make(MDB_env *env)
     return txn != NULL ? txn : txn_make(env, false);
 }
 
+/* Keeps the object, with its map and what it knows of its snapshot, for the next reader. */
 static void reader_txn_free(MDB_txn *txn)
 {
     txn->magic = 0;
     txn = atomic_exchange_explicit(&txn->env->spare_txn, txn, memory_order_acq_rel);
+    if (txn != NULL && txn->map != NULL)
+        map_release(txn->map);
     free(txn);
 }
 
@@ -6039,47 +6090,75 @@ static void txn_handles_end(MDB_txn *txn, bool committed)
 
 /* ---- begin ---- */
 
+/* Of all databases only the core ones, whose records the transaction has, are loaded. */
+static void txn_handles_begin(MDB_txn *txn)
+{
+    const struct handle *handles = txn->env->handles;
+    MDB_dbi dbi;
+
+    memset(txn->handle_state, 0, txn->env->max_dbs);
+    for (dbi = 0; dbi < CORE_DBS; dbi++) {
+        struct db_record record = txn->trees[dbi].record;
+
+        tree_init(&txn->trees[dbi], &record, &handles[dbi]);
+        txn->handle_state[dbi] = HANDLE_LOADED;
+        txn->handle_sequence[dbi] = handles[dbi].sequence;
+    }
+}
+
 /* Takes over what a meta page says. */
 static void txn_from_meta(MDB_txn *txn, const struct meta *meta)
 {
-    MDB_env *env = txn->env;
-    size_t file_pages = atomic_load_explicit(&env->file_pages, memory_order_relaxed);
+    size_t file_pages = atomic_load_explicit(&txn->env->file_pages, memory_order_relaxed);
     MDB_dbi dbi;
 
-    memset(txn->handle_state, 0, env->max_dbs);
-    for (dbi = 0; dbi < CORE_DBS; dbi++) {
-        tree_init(&txn->trees[dbi], &meta->dbs[dbi], &env->handles[dbi]);
-        txn->handle_state[dbi] = HANDLE_LOADED;
-        txn->handle_sequence[dbi] = env->handles[dbi].sequence;
-    }
+    for (dbi = 0; dbi < CORE_DBS; dbi++)
+        txn->trees[dbi].record = meta->dbs[dbi];
+    txn_handles_begin(txn);
     txn->mapsize = meta->mapsize;
     txn->next_pgno = meta->last_pgno + 1;
     txn->pages_safe = file_pages < txn->next_pgno ? file_pages : txn->next_pgno;
 }
 
-/* Takes the current map; MDB_MAP_RESIZED if another process has grown the data beyond it. */
+static void txn_drop_map(MDB_txn *txn)
+{
+    if (txn->map != NULL)
+        map_release(txn->map);
+    txn->map = NULL;
+}
+
+/* Takes the current map, unless the transaction has it from before; MDB_MAP_RESIZED if another process has grown the data
+ * beyond it. */
 static int txn_take_map(MDB_txn *txn)
 {
-    txn->map = env_map_take(txn->env);
-    txn->base = txn->map->base;
+    /* relaxed: compared with what we hold, not followed. */
+    if (txn->map == NULL || txn->map != atomic_load_explicit(&txn->env->map, memory_order_relaxed)) {
+        txn_drop_map(txn);
+        txn->map = env_map_take(txn->env);
+        txn->base = txn->map->base;
+    }
     if (likely(txn->next_pgno <= txn_map_pages(txn)))
         return MDB_SUCCESS;
-    map_release(txn->map);
+    txn_drop_map(txn);
     return MDB_MAP_RESIZED;
 }
 
-/* Begins reading: the slot is the transaction's already. */
+/* Begins reading: the slot is the transaction's already. If there was no commit since the object was used last, it knows
+ * all there is to know. */
 static int reader_begin(MDB_txn *txn)
 {
     struct meta meta;
-    int rc;
+    int rc = MDB_SUCCESS;
 
     reader_set(txn->env, txn->slot, &txn->id);
-    if ((rc = meta_of(txn->env, txn->id, &meta)) == MDB_SUCCESS) {
-        txn->id = meta.txnid;
+    if (likely(txn->id == txn->known_id)) {
+        txn_handles_begin(txn);
+    } else if ((rc = meta_of(txn->env, txn->id, &meta)) == MDB_SUCCESS) {
+        txn->known_id = txn->id = meta.txnid;
         txn_from_meta(txn, &meta);
-        rc = txn_take_map(txn);
     }
+    if (rc == MDB_SUCCESS)
+        rc = txn_take_map(txn);
     if (rc != MDB_SUCCESS) {
         reader_idle(txn->slot);
         return rc;
@@ -6122,6 +6201,7 @@ static int writer_start(MDB_txn *txn)
     writer->pull_ended = false;
     writer->oldest = 0;
     writer->dirty_bytes = 0;
+    writer->spill_at = MDB_DIRTY_BYTES_MAX;
     writer->txn = txn;
     return MDB_SUCCESS;
 }
@@ -6322,7 +6402,8 @@ static void reader_end(MDB_txn *txn, bool keep_handles)
 
     if ((txn->flags & TXN_FINISHED) == 0) {
         txn_handles_end(txn, keep_handles);
-        map_release(txn->map);
+        if ((env->flags & MDB_FIXEDMAP) != 0) /* a new map would have to take this one's place */
+            txn_drop_map(txn);
         if (env->fork_generation == os_fork_generation())
             reader_idle(txn->slot);
         txn->flags |= TXN_FINISHED;
@@ -6618,7 +6699,7 @@ static int commit_meta(MDB_txn *txn)
     if ((rc = meta_write(env, &meta, txn->flags & (MDB_NOSYNC | MDB_NOMETASYNC))) != MDB_SUCCESS)
         return rc;
     lock_set_last_txnid(env, txn->id);
-    if (unlikely(env->lock_exclusive))
+    if (unlikely((env->flags & MDB_PREVSNAPSHOT) != 0))
         lock_share(env);
     return MDB_SUCCESS;
 }
@@ -6674,11 +6755,11 @@ mdb_size_t mdb_txn_id(MDB_txn *txn)
     return txn != NULL && txn->magic == TXN_MAGIC ? txn->id : 0;
 }
 
-/* ==== 13. Databases ===================================================================================================
+/* ==== 15. Databases ===================================================================================================
  * The handle table of an environment; opening, closing, dropping databases, their flags, statistics and compare functions.
  * Owns: env->handles, under env->handles_mutex.
  * Always: handles[0] and [1] are in use, the free list and the main database; a used one of the others has a name.
- * Uses: 8, 10-12.
+ * Uses: 10, 12-14.
  */
 
 static int handles_init(MDB_env *env)
@@ -6713,6 +6794,7 @@ static int main_open(MDB_txn *txn, unsigned flags)
     if ((record.flags | flags) != record.flags) {
         record.flags |= (uint16_t)flags;
         tree_init(&txn->trees[MAIN_DBI], &record, &txn->env->handles[MAIN_DBI]);
+        txn->known_id = TXNID_NONE; /* it knows another database than the next reader should see */
         if (txn_is_writer(txn)) {
             txn->flags |= TXN_DIRTY;
             txn->handle_state[MAIN_DBI] |= HANDLE_DIRTY;
@@ -6780,6 +6862,19 @@ static int record_open(MDB_txn *txn, const char *name, size_t name_size, unsigne
     return record_create(txn, name, name_size, flags & DB_FLAGS, record);
 }
 
+/* Cursors on the database that a handle stood for before cannot be used any more. */
+static void cursors_outdate(MDB_txn *txn, MDB_dbi dbi)
+{
+    MDB_cursor *cursor;
+
+    if (!txn_is_writer(txn))
+        return;
+    for (cursor = txn->cursors[dbi]; cursor != NULL; cursor = cursor->next) {
+        cursor->core.position = POS_NONE;
+        cursor->sequence = txn->env->handles[dbi].sequence - 1;
+    }
+}
+
 /* Gives a handle to a database that has none; or, if its database is gone, to the one of that name there is now. */
 static int handle_open(MDB_txn *txn, MDB_dbi dbi, const char *name, size_t name_size, unsigned flags)
 {
@@ -6802,6 +6897,8 @@ static int handle_open(MDB_txn *txn, MDB_dbi dbi, const char *name, size_t name_
         txn->handles_changed = true;
         handle->used = true;
         txn->handle_state[dbi] = HANDLE_NEW;
+    } else {
+        cursors_outdate(txn, dbi);
     }
     handle->flags = record.flags & DB_FLAGS;
     tree_init(&txn->trees[dbi], &record, handle);
@@ -7037,12 +7134,12 @@ int mdb_set_relctx(MDB_txn *txn, MDB_dbi dbi, void *context)
     return rc == MDB_SUCCESS ? txn_tree(txn, dbi, &tree) : rc;
 }
 
-/* ==== 14. Environment: create, open, configure, close =================================================================
+/* ==== 16. Environment: create, open, configure, close =================================================================
  * The life of an environment, its settings, and what it says about itself.
  * Owns: the files and the fields of MDB_env that are set before or while opening.
  * Always: a data file that is not ours, or not of this version, is left as it is, and so is its lock file;
  *         a new file is either nothing yet, or both meta pages; what is between is made anew by the next open.
- * Uses: 3, 5, 12, 13.
+ * Uses: 3, 4, 6, 14, 15.
  */
 
 #define ENV_FLAGS_CHANGEABLE (MDB_NOSYNC | MDB_NOMETASYNC | MDB_MAPASYNC | MDB_NOMEMINIT)
@@ -7171,7 +7268,7 @@ static int file_is_unborn(MDB_env *env, uint64_t size, bool *out)
 }
 
 /* Writes both meta pages of a new environment. */
-static int file_create(MDB_env *env)
+static int file_create(MDB_env *env, const char *path)
 {
     unsigned char *bytes = calloc(META_PAGES, env->page_size);
     struct meta meta;
@@ -7194,25 +7291,30 @@ static int file_create(MDB_env *env)
         rc = os_write(env->data_fd, bytes, META_PAGES * env->page_size, 0);
     if (rc == MDB_SUCCESS)
         rc = os_sync(env->data_fd);
+    if (rc == MDB_SUCCESS) /* its name must last too, or commits that were flushed are lost with it */
+        rc = os_sync_directory_of(path);
     if (rc != MDB_SUCCESS)
         (void)os_truncate(env->data_fd, 0); /* what could not be written whole shall not look like something */
     free(bytes);
     return rc;
 }
 
-/* A sound meta page 0 of an environment that nothing was ever written to, in a file without page 1. */
+/* A sound meta page 0 of an environment that nothing was ever written to, in a file without a whole page 1. If
+ * page 1 is of a commit the file was cut, and is not ours to make anew. */
 static bool file_is_half_born(MDB_env *env, uint64_t size)
 {
     struct meta_copy copy;
     const struct meta *meta = meta_copy_meta(&copy);
 
+    if (meta_read(env, 1, env->page_size, &copy) == MDB_SUCCESS && meta->txnid != 0)
+        return false;
     return size < META_PAGES * env->page_size && meta_read(env, 0, 0, &copy) == MDB_SUCCESS
         && meta_ok(meta_copy_page(&copy), 0) && meta->txnid == 0 && meta->last_pgno == META_PAGES - 1
         && meta->dbs[FREE_DBI].root == PGNO_NONE && meta->dbs[MAIN_DBI].root == PGNO_NONE;
 }
 
 /* Judges the data file, and creates its contents if there are none yet. Sets the page size. */
-static int file_prepare(MDB_env *env)
+static int file_prepare(MDB_env *env, const char *path)
 {
     size_t page_size;
     uint64_t size;
@@ -7227,15 +7329,15 @@ static int file_prepare(MDB_env *env)
             return rc;
         if (!unborn || (env->flags & MDB_RDONLY) != 0)
             return size < META_SIZE ? MDB_INVALID : file_refusal(env);
-        rc = file_create(env);
+        rc = file_create(env, path);
     } else {
         env->page_size = page_size;
         if (size < META_PAGES * page_size) {
             if (!file_is_half_born(env, size))
-                return MDB_CORRUPTED;
+                return MDB_INVALID;
             if ((env->flags & MDB_RDONLY) != 0)
                 return MDB_INVALID;
-            rc = file_create(env);
+            rc = file_create(env, path);
         }
     }
     for (env->page_shift = 0; (size_t)1 << env->page_shift < env->page_size; env->page_shift++)
@@ -7287,10 +7389,12 @@ static int env_map_first(MDB_env *env)
 
 static int data_open(MDB_env *env, const char *path, mdb_mode_t mode)
 {
-    int rc = os_open(path, (env->flags & MDB_RDONLY) != 0 ? OS_OPEN_READ : OS_OPEN_CREATE, mode, &env->data_fd);
+    int rc = os_path_is_file(path); /* before it is opened: that could wait, as for a pipe */
 
-    if (rc == MDB_SUCCESS)
-        rc = os_path_is_file(path);
+    if (rc == EINVAL)
+        return MDB_INVALID;
+    if (rc == MDB_SUCCESS || (rc == ENOENT && (env->flags & MDB_RDONLY) == 0))
+        rc = os_open(path, (env->flags & MDB_RDONLY) != 0 ? OS_OPEN_READ : OS_OPEN_CREATE, mode, &env->data_fd);
     if (rc == MDB_SUCCESS && (env->flags & (MDB_RDONLY | MDB_WRITEMAP)) == 0)
         rc = os_open(path, OS_OPEN_WRITE_SYNC, 0, &env->meta_fd);
     return rc;
@@ -7315,11 +7419,11 @@ static int files_open(MDB_env *env, const char *data_path, const char *lock_path
 }
 
 /* Everything between the files being open and the first transaction. */
-static int env_start(MDB_env *env)
+static int env_start(MDB_env *env, const char *data_path)
 {
     int rc;
 
-    if ((rc = file_prepare(env)) != MDB_SUCCESS || (rc = env_map_first(env)) != MDB_SUCCESS
+    if ((rc = file_prepare(env, data_path)) != MDB_SUCCESS || (rc = env_map_first(env)) != MDB_SUCCESS
         || (rc = lock_start(env)) != MDB_SUCCESS || (rc = reader_key_make(env)) != MDB_SUCCESS)
         return rc;
     env_file_pages(env);
@@ -7370,7 +7474,7 @@ int mdb_env_open(MDB_env *env, const char *path, unsigned int flags, mdb_mode_t 
     if (rc == MDB_SUCCESS)
         rc = files_open(env, data_path, lock_path, mode);
     if (rc == MDB_SUCCESS)
-        rc = env_start(env);
+        rc = env_start(env, data_path);
     free(data_path);
     free(lock_path);
     if (rc == MDB_SUCCESS)
@@ -7438,14 +7542,22 @@ static int env_remap_fixed(MDB_env *env, size_t size)
 {
     struct map *old = atomic_load_explicit(&env->map, memory_order_acquire);
     unsigned char *base = old->base;
+    size_t old_size = old->size;
+    unsigned holds = 1;
     struct map *map;
 
-    /* relaxed: a transaction that begins right now holds the map, and then it stays. */
-    if (atomic_load_explicit(&old->holds, memory_order_relaxed) > 1)
+    /* From one hold, ours, to none in a single step: a transaction that begins meanwhile finds none, and waits in
+     * env_map_take for the new map. acquire: the reads of those who had holds are done. */
+    if (!atomic_compare_exchange_strong_explicit(&old->holds, &holds, 0, memory_order_acquire, memory_order_relaxed))
         return EBUSY;
-    map_release(old);
-    if (map_make(env, size, base, &map) != MDB_SUCCESS && map_make(env, env->mapsize, base, &map) != MDB_SUCCESS)
+    os_unmap(base, old_size);
+    if (map_make(env, size, base, &map) != MDB_SUCCESS && map_make(env, old_size, base, &map) != MDB_SUCCESS) {
+        /* Another thread took the place. Who waits for a map must get one, though it is of no use. */
+        old->base = env->metas;
+        old->size = META_PAGES * env->page_size;
+        atomic_store_explicit(&old->holds, 1, memory_order_release);
         return env_panic(env);
+    }
     atomic_store_explicit(&env->map, map, memory_order_release);
     return map->size == size ? MDB_SUCCESS : ENOMEM;
 }
@@ -7583,7 +7695,7 @@ int mdb_env_info(MDB_env *env, MDB_envinfo *info)
     info->me_mapsize = env->mapsize;
     info->me_last_pgno = meta.last_pgno;
     info->me_last_txnid = meta.txnid;
-    info->me_maxreaders = env->lock != NULL ? env->max_readers : 0;
+    info->me_maxreaders = env->max_readers;
     info->me_numreaders = env->lock != NULL ? reader_slots_used(env) : 0;
     return MDB_SUCCESS;
 }
@@ -7658,11 +7770,11 @@ int mdb_reader_check(MDB_env *env, int *dead)
     return rc == MDB_SUCCESS ? readers_clear_dead(env, dead) : rc;
 }
 
-/* ==== 15. Copies ======================================================================================================
+/* ==== 17. Copies ======================================================================================================
  * Writes one snapshot of an environment to another file, or to a pipe: page by page as it is, or compact.
  * Always: pages are written in the order of their numbers, the meta pages first, so that a pipe will do; both meta pages
  *         describe the same state, so that the copy is whole from either.
- * Uses: 12-14.
+ * Uses: 13-16.
  */
 
 #define COPY_BUFFER ((size_t)1 << 20)
@@ -7816,6 +7928,8 @@ static int compact_value(const struct compact_tree *tree, struct node *node)
     record = node_record(node);
     if ((node->flags & N_DUPDATA) != 0) {
         below.leaf_kind = tree->dup_kind;
+    } else if (!tree->is_main) {
+        return MDB_CORRUPTED; /* named databases stand in the main one only, which bounds the recursion */
     } else {
         below.leaf_kind = P_LEAF;
         below.dup_kind = (record.flags & DB_DUPFIXED) != 0 ? P_LEAF | P_LEAF2 : P_LEAF;

@@ -1756,6 +1756,43 @@ TEST(drop_and_create_anew_with_other_flags_in_one_transaction)
     scene_close(&scene);
 }
 
+/* What the transaction remembers of the old database must not be taken for the new one. */
+TEST(database_that_was_written_is_dropped_and_made_anew_with_other_flags)
+{
+    static const unsigned kinds[] = { 0, MDB_DUPSORT, MDB_DUPSORT | MDB_DUPFIXED, MDB_REVERSEKEY };
+    size_t from, to;
+
+    for (from = 0; from < ARRAY_COUNT(kinds); from++) {
+        for (to = 0; to < ARRAY_COUNT(kinds); to++) {
+            struct scene scene;
+            MDB_cursor *cursor;
+            MDB_val key = val_text("a"), data = val_text("1");
+            unsigned flags;
+
+            scene_open(&scene, MDB_NOSYNC, kinds[from]);
+            test_note("from %#x to %#x", kinds[from], kinds[to]);
+            put_records(scene.txn, scene.dbi, "ab=1 ba=2");
+            CHECK_OK(del_text(scene.txn, scene.dbi, "ab", NULL));
+            cursor = scene_cursor(&scene);
+            CHECK_AT(cursor, MDB_FIRST, "ba=2");
+            CHECK_OK(mdb_drop(scene.txn, scene.dbi, 1));
+            CHECK_OK(mdb_dbi_open(scene.txn, "data", MDB_CREATE | kinds[to], &scene.dbi));
+            CHECK_OK(mdb_dbi_flags(scene.txn, scene.dbi, &flags));
+            CHECK_EQ(flags, kinds[to]);
+            put_records(scene.txn, scene.dbi, "ab=1 ba=2 ab=3");
+            CHECK_CONTENTS(scene.txn, scene.dbi, kinds[to] == 0 ? "ab=3 ba=2" : kinds[to] == MDB_REVERSEKEY ? "ba=2 ab=3"
+                                                                              : "ab=1 ab=3 ba=2");
+            /* A cursor from before: it may serve or refuse, but do no harm. */
+            mdb_cursor_get(cursor, &key, &data, MDB_FIRST);
+            mdb_cursor_get(cursor, &key, &data, MDB_LAST);
+            mdb_cursor_close(cursor);
+            scene_commit(&scene);
+            CHECK_EQ(walk_both(scene.txn, scene.dbi), kinds[to] & MDB_DUPSORT ? 3 : 2);
+            scene_close(&scene);
+        }
+    }
+}
+
 TEST(drop_of_the_main_database_deletes_the_named_ones)
 {
     struct scene scene;
@@ -2183,6 +2220,7 @@ int main(int argc, char **argv)
         TEST_ENTRY(handle_opened_in_an_aborted_transaction_is_none),
         TEST_ENTRY(drop_empties_or_deletes),
         TEST_ENTRY(drop_and_create_anew_with_other_flags_in_one_transaction),
+        TEST_ENTRY(database_that_was_written_is_dropped_and_made_anew_with_other_flags),
         TEST_ENTRY(drop_of_the_main_database_deletes_the_named_ones),
         TEST_ENTRY(many_databases_in_one_transaction),
         TEST_ENTRY(cmp_and_dcmp_compare_as_the_flags_say),

@@ -343,7 +343,8 @@ static void table_delete(struct history *history, struct database *database, siz
         table_loosen_all(history, database);
 }
 
-/* Duplicate `index` was replaced, by a delete and an insert perhaps: a cursor in the gap behind it may meet it again. */
+/* Duplicate `index` was replaced, by a delete and an insert perhaps: a cursor in the gap behind it may meet it again, and
+ * if it is the only record, a cursor in a gap saw an empty database. */
 static void table_widen_gaps(struct history *history, const struct database *database, size_t index)
 {
     unsigned i;
@@ -351,9 +352,12 @@ static void table_widen_gaps(struct history *history, const struct database *dat
     for (i = 0; i < SLOTS_MAX; i++) {
         struct position *position = &history->slots[i].position;
 
-        if (history->slots[i].cursor != NULL && history->slots[i].database == database &&
-            contents_have_dups(&database->contents) && position->place == PLACE_GAP &&
-            position->index - position->slack == index + 1)
+        if (history->slots[i].cursor == NULL || history->slots[i].database != database ||
+            position->place != PLACE_GAP || !contents_have_dups(&database->contents))
+            continue;
+        if (database->table.count == 1)
+            position_loosen(position);
+        else if (position->index - position->slack == index + 1)
             position->slack++;
     }
 }

@@ -1,0 +1,176 @@
+/* Faults on request: the n-th write, flush or allocation of the library fails, or a write is cut short.
+ *
+ * The program that includes this defines the system's functions itself, so that the library, which is linked into it,
+ * calls these; they pass on what is not to fail. Include it in the one source of a program, first of all. */
+#ifndef MTEST_FAULT_H
+#define MTEST_FAULT_H
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "mtest_common.h"
+
+enum fault_kind {
+    FAULT_NONE,
+    FAULT_WRITE,        /* pwrite, pwritev, write to the file */
+    FAULT_SYNC,         /* fsync, fdatasync, msync */
+    FAULT_RESIZE,       /* ftruncate, fallocate */
+    FAULT_MEMORY        /* malloc, calloc, realloc */
+};
+
+static struct {
+    enum fault_kind kind;
+    int error;
+    unsigned number;            /* of the call that fails, from 1; 0: none does, they are counted */
+    int lasting;                /* so do all calls behind it */
+    int cut_short;              /* writes do half of their work, and none fails */
+    unsigned count;             /* calls of this kind since it was set up */
+} fault;
+
+static inline void fault_set(enum fault_kind kind, unsigned number, int error)
+{
+    memset(&fault, 0, sizeof(fault));
+    fault.number = number;
+    fault.error = error;
+    fault.kind = kind;
+}
+
+/* Ends all faults; gives how many calls of the kind there were. */
+static inline unsigned fault_end(void)
+{
+    unsigned count = fault.count;
+
+    memset(&fault, 0, sizeof(fault));
+    return count;
+}
+
+/* Whether this call fails, with errno set then. */
+static inline int fault_strikes(enum fault_kind kind)
+{
+    if (fault.kind != kind)
+        return 0;
+    fault.count++;
+    if (fault.number == 0 || fault.count < fault.number || (fault.count > fault.number && !fault.lasting))
+        return 0;
+    errno = fault.error;
+    return 1;
+}
+
+static inline size_t fault_size(size_t size)
+{
+    return fault.kind == FAULT_WRITE && fault.cut_short && size > 1 ? size / 2 : size;
+}
+
+/* The system's own function of this name. */
+static inline void fault_real(const char *name, void *function, size_t size)
+{
+    void *symbol = dlsym(RTLD_NEXT, name);
+
+    if (symbol == NULL || size != sizeof(symbol))
+        abort();
+    memcpy(function, &symbol, size);
+}
+
+#define FAULT_REAL(function, name) \
+    do { \
+        if ((function) == NULL) \
+            fault_real((name), &(function), sizeof(function)); \
+    } while (0)
+
+/* Of each function there is one for files of any size, with or without 64 in its name. */
+#define FAULT_PWRITE(name) \
+    ssize_t name(int fd, const void *bytes, size_t size, off_t offset); \
+    ssize_t name(int fd, const void *bytes, size_t size, off_t offset) \
+    { \
+        static ssize_t (*real)(int, const void *, size_t, off_t); \
+        FAULT_REAL(real, #name); \
+        return fault_strikes(FAULT_WRITE) ? -1 : real(fd, bytes, fault_size(size), offset); \
+    }
+
+#define FAULT_PWRITEV(name) \
+    ssize_t name(int fd, const struct iovec *parts, int count, off_t offset); \
+    ssize_t name(int fd, const struct iovec *parts, int count, off_t offset) \
+    { \
+        static ssize_t (*real)(int, const struct iovec *, int, off_t); \
+        struct iovec first = parts[0]; \
+        FAULT_REAL(real, #name); \
+        if (fault_strikes(FAULT_WRITE)) \
+            return -1; \
+        first.iov_len = fault_size(first.iov_len); \
+        return first.iov_len < parts[0].iov_len ? real(fd, &first, 1, offset) : real(fd, parts, count, offset); \
+    }
+
+#define FAULT_FTRUNCATE(name) \
+    int name(int fd, off_t size); \
+    int name(int fd, off_t size) \
+    { \
+        static int (*real)(int, off_t); \
+        FAULT_REAL(real, #name); \
+        return fault_strikes(FAULT_RESIZE) ? -1 : real(fd, size); \
+    }
+
+#define FAULT_FALLOCATE(name) \
+    int name(int fd, int mode, off_t offset, off_t size); \
+    int name(int fd, int mode, off_t offset, off_t size) \
+    { \
+        static int (*real)(int, int, off_t, off_t); \
+        FAULT_REAL(real, #name); \
+        return fault_strikes(FAULT_RESIZE) ? -1 : real(fd, mode, offset, size); \
+    }
+
+#define FAULT_SYNC_FD(name) \
+    int name(int fd) \
+    { \
+        static int (*real)(int); \
+        FAULT_REAL(real, #name); \
+        return fault_strikes(FAULT_SYNC) ? -1 : real(fd); \
+    }
+
+FAULT_PWRITE(pwrite)
+FAULT_PWRITE(pwrite64)
+FAULT_PWRITEV(pwritev)
+FAULT_PWRITEV(pwritev64)
+FAULT_FTRUNCATE(ftruncate)
+FAULT_FTRUNCATE(ftruncate64)
+FAULT_FALLOCATE(fallocate)
+FAULT_FALLOCATE(fallocate64)
+FAULT_SYNC_FD(fsync)
+FAULT_SYNC_FD(fdatasync)
+
+int msync(void *start, size_t size, int flags)
+{
+    static int (*real)(void *, size_t, int);
+
+    FAULT_REAL(real, "msync");
+    return fault_strikes(FAULT_SYNC) ? -1 : real(start, size, flags);
+}
+
+/* The sanitizers have allocators of their own, which these would replace. */
+#if TEST_CATCHES_SIGNALS
+#define FAULT_HAS_MEMORY 1
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *memory, size_t size);
+
+void *malloc(size_t size)
+{
+    return fault_strikes(FAULT_MEMORY) ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return fault_strikes(FAULT_MEMORY) ? NULL : __libc_calloc(count, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    return fault_strikes(FAULT_MEMORY) ? NULL : __libc_realloc(memory, size);
+}
+#else
+#define FAULT_HAS_MEMORY 0
+#endif
+
+#endif
