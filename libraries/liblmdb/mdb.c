@@ -2757,10 +2757,14 @@ static size_t sub_page_size_with(const struct page *sub, size_t size, const stru
 /* Do two cursors stand on the same entry of a DUPSORT database, so that they share its set of duplicates? */
 static bool cursors_share_entry(const MDB_cursor *a, const MDB_cursor *b)
 {
-    const struct level *x = &a->core.path[a->core.depth - 1];
-    const struct level *y = &b->core.path[b->core.depth - 1];
+    const struct level *x;
+    const struct level *y;
 
-    return a->core.position == POS_ON && b->core.position == POS_ON && x->page == y->page && x->index == y->index;
+    if (a->core.position != POS_ON || b->core.position != POS_ON)
+        return false;
+    x = &a->core.path[a->core.depth - 1];
+    y = &b->core.path[b->core.depth - 1];
+    return x->page == y->page && x->index == y->index;
 }
 
 /* The core of `cursor` that walks the same tree as `acting`, NULL if it has none. */
@@ -2772,7 +2776,7 @@ static struct core *tracked_core(MDB_cursor *cursor, const struct core *acting)
         return cursor->core.position != POS_NONE ? &cursor->core : NULL;
     if (cursor == owner)
         return &owner->dups->core;
-    if (!cursor->dups->loaded || cursor->dups->core.position == POS_NONE || !cursors_share_entry(cursor, owner))
+    if (!cursors_share_entry(cursor, owner) || !cursor->dups->loaded || cursor->dups->core.position == POS_NONE)
         return NULL;
     if (acting->sub_size > 0) /* the address of a sub-page is only looked up when it is used */
         cursor->dups->core.path[0].page = acting->path[0].page;
@@ -4089,11 +4093,12 @@ static unsigned dups_leaf_count(const struct dups *dups)
 static int dups_next(MDB_cursor *cursor)
 {
     struct dups *dups = cursor->dups;
-    struct level *leaf = &dups->core.path[dups->core.depth - 1];
+    struct level *leaf;
     unsigned index;
 
     if (dups->core.position == POS_NONE)
         return MDB_NOTFOUND;
+    leaf = core_leaf(&dups->core);
     index = leaf->index + (dups->core.position == POS_ON);
     if (index < dups_leaf_count(dups)) {
         leaf->index = index;
@@ -4106,10 +4111,11 @@ static int dups_next(MDB_cursor *cursor)
 static int dups_previous(MDB_cursor *cursor)
 {
     struct dups *dups = cursor->dups;
-    struct level *leaf = core_leaf(&dups->core);
+    struct level *leaf;
 
     if (dups->core.position == POS_NONE)
         return MDB_NOTFOUND;
+    leaf = core_leaf(&dups->core);
     if (leaf->index > 0) {
         leaf->index--;
         dups->core.position = POS_ON;
@@ -4991,7 +4997,7 @@ static int dups_to_tree(MDB_cursor *cursor)
     dups->shape = DUPS_TREE;
     dups->tree.record.entries = page_count(leaf);
     for (other = cursor->core.txn->cursors[cursor->dbi]; other != NULL; other = other->next) {
-        if (other == cursor || !other->dups->loaded || !cursors_share_entry(other, cursor))
+        if (other == cursor || !cursors_share_entry(other, cursor) || !other->dups->loaded)
             continue;
         other->dups->shape = DUPS_TREE;
         other->dups->core.sub_size = 0;
@@ -5269,11 +5275,14 @@ static int cursor_delete(MDB_cursor *cursor, bool all)
 /* Do two cursors stand on the same pair? */
 static bool cursors_share_pair(const MDB_cursor *a, const MDB_cursor *b)
 {
-    const struct core *x = &a->dups->core;
-    const struct core *y = &b->dups->core;
+    const struct core *x;
+    const struct core *y;
 
-    if (!a->dups->loaded || !cursors_share_entry(a, b) || x->position != POS_ON || y->position != POS_ON
-        || x->path[x->depth - 1].index != y->path[y->depth - 1].index)
+    if (!cursors_share_entry(a, b) || !a->dups->loaded)
+        return false;
+    x = &a->dups->core;
+    y = &b->dups->core;
+    if (x->position != POS_ON || y->position != POS_ON || x->path[x->depth - 1].index != y->path[y->depth - 1].index)
         return false;
     return b->dups->shape != DUPS_TREE || x->path[x->depth - 1].page == y->path[y->depth - 1].page;
 }
