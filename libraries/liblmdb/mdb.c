@@ -1,8 +1,8 @@
 /** @file mdb.c
  * The engine of liblmdb: a copy-on-write B+tree in a memory-mapped file, one writer and any number of readers.
  *
- * A committed state is never overwritten. A writer copies each page before its first change, under a new number, and the
- * copies of its parents up to the root with it; a commit writes the new pages and then, in one step, the meta page that
+ * A committed state is never overwritten. A writer copies each page before its first change, under a new number, and
+ * copies its parents up to the root with it; a commit writes the new pages and then, in one step, the meta page that
  * names the new roots. The pages that the old state alone needs become free once no reader sees it any more. The layout
  * of the file stands in mdb_format.h and docs/FORMAT.md, what the calls promise in lmdb.h.
  *
@@ -44,7 +44,7 @@
 #include "mdb_os.h"
 #include "midl.h"
 
-/* ==== 1. Structs ======================================================================================================
+/* ==== 1. Structs =====================================================================================================
  * Environment, transaction, tree, cursor, and what always holds between their fields.
  */
 
@@ -144,10 +144,9 @@ struct core {
 /* What the values of one key are stored as. */
 enum dups_shape { DUPS_SINGLE, DUPS_SUB_PAGE, DUPS_TREE };
 
-/* The duplicates of the key that a cursor stands on, once they are loaded.
- * DUPS_SINGLE: core.path[0].page is NULL and the index 0, or 1 behind the value. DUPS_SUB_PAGE: path[0].page lies in the
- * outer leaf; in a write transaction its address is looked up anew before each use. DUPS_TREE: tree.record is a copy of
- * the record in the outer node. */
+/* The duplicates of the key that a cursor stands on, once they are loaded. DUPS_SINGLE: core.path[0].page is NULL
+ * and the index 0, or 1 behind the value. DUPS_SUB_PAGE: path[0].page lies in the outer leaf; in a write transaction
+ * its address is looked up anew before each use. DUPS_TREE: tree.record is a copy of the record in the outer node. */
 struct dups {
     struct tree tree;
     struct core core;
@@ -280,7 +279,7 @@ struct MDB_env {
     struct os_file_id data_id;
 };
 
-/* ==== 2. Errors and version ===========================================================================================
+/* ==== 2. Errors and version ==========================================================================================
  * Texts of error codes, the version, and what a failed assertion does.
  */
 
@@ -487,7 +486,8 @@ static size_t env_file_pages(MDB_env *env)
     return known;
 }
 
-/* How far to grow a file that needs `pages`: an eighth more, for the file system's sake, but no further than the map. */
+/* How far to grow a file that needs `pages`: an eighth more, for the file system's sake, but no further than the
+ * map. */
 static size_t file_grow_goal(const MDB_env *env, size_t pages)
 {
     const size_t more_min = ((size_t)256 << 10) >> env->page_shift;
@@ -501,8 +501,8 @@ static size_t file_grow_goal(const MDB_env *env, size_t pages)
     return more < map_pages - pages ? pages + more : map_pages;
 }
 
-/* MDB_WRITEMAP: gives the first `pages` pages room on the disk, because a write to the map could only answer a full disk
- * by SIGBUS. The caller has the writer lock. */
+/* MDB_WRITEMAP: gives the first `pages` pages room on the disk, because a write to the map could only answer a full
+ * disk by SIGBUS. The caller has the writer lock. */
 static int file_grow(MDB_env *env, pgno_t pages)
 {
     size_t goal;
@@ -1010,8 +1010,8 @@ static bool writer_is_this_thread(const MDB_env *env)
     return atomic_load_explicit(&env->writer.owner, memory_order_relaxed) == os_thread_number();
 }
 
-/* The owner of the writer lock died, and we have it now. What it had not committed is gone, but it may have died between
- * writing its meta page and saying so. If it was a thread of ours, its transaction lies about unfinished. */
+/* The owner of the writer lock died, and we have it now. What it had not committed is gone, but it may have died
+ * between writing its meta page and saying so. If it was a thread of ours, its transaction lies about unfinished. */
 static int writer_recover(MDB_env *env)
 {
     struct meta meta;
@@ -1374,7 +1374,7 @@ static void lock_close(MDB_env *env)
     os_process_unlock();
 }
 
-/* ==== 5. Key order ====================================================================================================
+/* ==== 5. Key order ===================================================================================================
  * Compare functions and the search kernels: binary search over the keys of a page with the comparison inlined.
  * Always: whatever bytes a page holds, a search reads only inside it; a key that would end elsewhere is MDB_CORRUPTED.
  * Used by: 7 (page_find) and up.
@@ -1429,7 +1429,8 @@ static bool integer_size_ok(size_t size)
     return size == sizeof(uint32_t) || size == sizeof(uint64_t);
 }
 
-/* Native integers of 4 or 8 bytes. mdb_cmp may be asked about anything: what is no pair of integers compares as bytes. */
+/* Native integers of 4 or 8 bytes. mdb_cmp may be asked about anything: what is no pair of integers compares as
+ * bytes. */
 static int integer_compare(const void *a, size_t a_size, const void *b, size_t b_size)
 {
     if (a_size == b_size && a_size == sizeof(uint64_t)) {
@@ -1654,9 +1655,9 @@ static int leaf2_find(const struct page *page, const struct order *order, const 
     }
 }
 
-/* The bytes that a separator between two neighbouring keys needs: of the right key, up to and including the first that
- * differs. Separators of very different lengths would overflow LMDB's branch split, which goes by number: so they have a
- * least length. */
+/* The bytes that a separator between two neighbouring keys needs: of the right key, up to and including the first
+ * that differs. Separators of very different lengths would overflow LMDB's branch split, which goes by number: so
+ * they have a least length. */
 static size_t separator_size(const MDB_val *left, const MDB_val *right, size_t page_size)
 {
     const unsigned char *a = left->mv_data;
@@ -1672,7 +1673,7 @@ static size_t separator_size(const MDB_val *left, const MDB_val *right, size_t p
     return least < right->mv_size ? least : right->mv_size;
 }
 
-/* ==== 6. Page store ===================================================================================================
+/* ==== 6. Page store ==================================================================================================
  * Finds, copies, allocates, frees and spills the pages of a transaction.
  * Owns: txn->dirty, saved, freed, freed_dirty; env->writer.reclaimed, slabs, dirty_bytes. Nobody else touches them, but
  *       for section 14, which commits and aborts them.
@@ -1845,7 +1846,8 @@ static void page_memory_give(struct writer *writer, struct page *page)
     writer->slab_free = page;
 }
 
-/* After a top-level transaction no page is in use: what is more than the next one should need goes back to the system. */
+/* After a top-level transaction no page is in use: what is more than the next one should need goes back to the
+ * system. */
 static void slabs_trim(struct writer *writer, size_t page_size)
 {
     struct slab *slab = writer->slabs;
@@ -1961,7 +1963,8 @@ static pgno_t pages_at_hand_take(MDB_txn *txn, size_t n)
     return pgno;
 }
 
-/* Pulls free-list records until n adjacent pages are reclaimed, or the number of reclaimed pages reaches `pages_max`. */
+/* Pulls free-list records until n adjacent pages are reclaimed, or the number of reclaimed pages reaches
+ * `pages_max`. */
 static int reclaim_run(MDB_txn *txn, size_t n, size_t pages_max)
 {
     struct page_runs *reclaimed = &txn->env->writer.reclaimed;
@@ -2068,8 +2071,8 @@ static int run_new(MDB_txn *txn, size_t data_size, struct page **out)
     return MDB_SUCCESS;
 }
 
-/* Do the nodes of a page lie back to back from `upper` to its end, each sound? Whatever is changed was checked so first,
- * and so the code that changes pages may trust them. Sub-pages are checked along. */
+/* Do the nodes of a page lie back to back from `upper` to its end, each sound? Whatever is changed was checked so
+ * first, and so the code that changes pages may trust them. Sub-pages are checked along. */
 static bool page_nodes_ok(const struct page *page, size_t size)
 {
     uint64_t starts[PAGE_SIZE_MAX / 128 + 1]; /* one bit per even offset */
@@ -2086,7 +2089,8 @@ static bool page_nodes_ok(const struct page *page, size_t size)
         uint64_t bit = (uint64_t)1 << (offset / 2 % 64);
 
         if ((offset & 1) != 0 || offset < page->upper
-            || !(branch ? node_key_ok(page, i, size) : leaf_node_ok(page, i, size)) || (starts[offset / 128] & bit) != 0)
+            || !(branch ? node_key_ok(page, i, size) : leaf_node_ok(page, i, size))
+            || (starts[offset / 128] & bit) != 0)
             return false;
         starts[offset / 128] |= bit;
         if (!branch) {
@@ -2348,7 +2352,8 @@ static int pages_spill(MDB_txn *txn, const void *keep)
     return rc == MDB_SUCCESS ? rc : txn_fail(txn, rc);
 }
 
-/* To be called before an update, while no page but those of cursors is being looked at. `keep` may point into a page. */
+/* To be called before an update, while no page but those of cursors is being looked at. `keep` may point into a
+ * page. */
 static inline int pages_limit(MDB_txn *txn, const void *keep)
 {
     if (likely(txn->env->writer.dirty_bytes <= txn->env->writer.spill_at))
@@ -2356,15 +2361,16 @@ static inline int pages_limit(MDB_txn *txn, const void *keep)
     return pages_spill(txn, keep);
 }
 
-/* ==== 7. Page kinds ===================================================================================================
+/* ==== 7. Page kinds ==================================================================================================
  * A page as "n entries in key order". What stands above this section speaks of entries, never of page flags: a new kind
  * of page adds its functions here and its row to page_kinds, and changes nothing else.
  * Always: functions that look check what they read (MDB_CORRUPTED); functions that change are given pages that passed
  *         page_nodes_ok, with room enough, and cannot fail. Sub-pages are pages: `size` says how large.
  */
 
-/* What a node means. Of leaf entries `data` is what stands in the node, but its size is the value's also if that lies in
- * the overflow run `pgno`; data.mv_data NULL leaves the bytes for the caller to fill. Branch entries have key and pgno. */
+/* What a node means. Of leaf entries `data` is what stands in the node, but its size is the value's also if that
+ * lies in the overflow run `pgno`; data.mv_data NULL leaves the bytes for the caller to fill. Branch entries have
+ * key and pgno. */
 struct entry {
     MDB_val key;
     MDB_val data;
@@ -2373,7 +2379,8 @@ struct entry {
 };
 
 struct page_kind {
-    /* First entry whose key is not below the probe's, and whether it is equal. On branch pages: the child to descend to. */
+    /* First entry whose key is not below the probe's, and whether it is equal. On branch pages: the child to descend
+     * to. */
     int (*find)(const struct page *page, size_t size, const struct order *order, const struct probe *probe,
         unsigned *index, bool *exact);
     int (*key)(const struct page *page, size_t size, unsigned index, MDB_val *key);
@@ -2414,8 +2421,8 @@ static struct node *node_open(struct page *page, unsigned index, size_t size)
     return (struct node *)(page_bytes(page) + page->upper);
 }
 
-/* Moves the nodes that lie in front of node `index` by `distance` bytes to the page's end (or, negative, its start), the
- * node's own first bytes included if it grows or shrinks: `front` is where what moves ends. */
+/* Moves the nodes that lie in front of node `index` by `distance` bytes to the page's end (or, negative, its start),
+ * the node's own first bytes included if it grows or shrinks: `front` is where what moves ends. */
 static void heap_shift(struct page *page, size_t front, ptrdiff_t distance)
 {
     unsigned count = page_count(page);
@@ -2748,7 +2755,7 @@ static size_t sub_page_size_with(const struct page *sub, size_t size, const stru
  * A core: a path from the root of one tree to an entry. Descent, movement, and following the changes of others.
  * Owns: the paths of all cores.
  * Always: what a page says is checked before it is followed; the record's depth bounds every descent;
- *         a core whose move fails at the edge of the tree has not moved; one whose move met a damaged page stands nowhere.
+ *         a core whose move fails at the edge of the tree has not moved; after a damaged page it stands nowhere.
  * Uses: 5-7. Used by: 9 and up.
  */
 
@@ -2798,8 +2805,8 @@ static void cores_replaced(struct core *acting, unsigned level, const struct pag
     }
 }
 
-/* An entry was, or is about to be, inserted at `index`. The acting core names it already. A core in a gap there stays in
- * front of it: what came into the gap is what it moves to next. */
+/* An entry was, or is about to be, inserted at `index`. The acting core names it already. A core in a gap there
+ * stays in front of it: what came into the gap is what it moves to next. */
 static void cores_inserted(struct core *acting, unsigned level, const struct page *page, unsigned index)
 {
     struct core *core;
@@ -2941,12 +2948,13 @@ static int core_next_leaf(struct core *core, enum edge towards)
     return core_descend_edge(core, level, towards == EDGE_LAST ? EDGE_FIRST : EDGE_LAST);
 }
 
-/* A walk waits for memory, not for instructions: so many entries ahead their nodes are fetched, and the head of the next
- * leaf so many entries before the end of this one. */
+/* A walk waits for memory, not for instructions: so many entries ahead their nodes are fetched, and the head of the
+ * next leaf so many entries before the end of this one. */
 #define WALK_AHEAD 6u
 
 /* Always inlined: a function that only fetches ahead has no effect that gcc would keep a call for. */
-static inline __attribute__((always_inline)) void core_fetch_ahead(const struct core *core, const struct page *page, unsigned index, unsigned count)
+static inline __attribute__((always_inline)) void core_fetch_ahead(const struct core *core, const struct page *page,
+    unsigned index, unsigned count)
 {
     const struct level *above;
 
@@ -2954,7 +2962,8 @@ static inline __attribute__((always_inline)) void core_fetch_ahead(const struct 
         prefetch(page_bytes_const(page) + page->offsets[index + WALK_AHEAD]);
     } else if (index + WALK_AHEAD == count && core->depth > 1) {
         above = &core->path[core->depth - 2];
-        if (above->index + 1 < page_count(above->page) && node_key_ok(above->page, above->index + 1, txn_page_size(core->txn)))
+        if (above->index + 1 < page_count(above->page)
+            && node_key_ok(above->page, above->index + 1, txn_page_size(core->txn)))
             prefetch(map_page(core->txn, node_child(page_node(above->page, above->index + 1))));
     }
 }
@@ -2998,7 +3007,8 @@ static int core_settle(struct core *core)
     return core_next_leaf(core, EDGE_LAST);
 }
 
-/* From path[level], whose page is set and whose subtree is where the key belongs, down to the key, or where it would be. */
+/* From path[level], whose page is set and whose subtree is where the key belongs, down to the key, or where it would
+ * be. */
 static int core_seek_below(struct core *core, unsigned level, const MDB_val *key, bool *exact)
 {
     size_t page_size = core_page_size(core);
@@ -3025,8 +3035,8 @@ failed:
     return rc == MDB_CORRUPTED ? txn_corrupted(core->txn) : rc;
 }
 
-/* To the key, from the root. Found: POS_ON. Else *exact is false and the core is POS_MISSED where it would go; its index
- * may lie behind the leaf's last entry. MDB_NOTFOUND if the tree is empty. */
+/* To the key, from the root. Found: POS_ON. Else *exact is false and the core is POS_MISSED where it would go; its
+ * index may lie behind the leaf's last entry. MDB_NOTFOUND if the tree is empty. */
 static int core_seek(struct core *core, const MDB_val *key, bool *exact)
 {
     int rc = core_root(core);
@@ -3266,7 +3276,8 @@ static bool split_range(const struct split *split, size_t capacity, unsigned lea
 }
 
 /* The point near the middle with the shortest separator, if it is clearly shorter than the middle's. */
-static unsigned split_shortest(const struct split *split, size_t page_size, unsigned first, unsigned last, unsigned middle)
+static unsigned split_shortest(const struct split *split, size_t page_size, unsigned first, unsigned last,
+    unsigned middle)
 {
     unsigned window = split->count / 10;
     unsigned from = middle > first + window ? middle - window : first;
@@ -3300,7 +3311,8 @@ static unsigned split_point(struct core *core, const struct split *split, unsign
     struct tree *tree = core->tree;
     size_t page_size = txn_page_size(core->txn);
     bool leaf = !page_is_branch(split->page);
-    bool ascending = leaf && split->index > 0 && tree->run_page == split->page->pgno && tree->run_index + 1 == split->index;
+    bool ascending = leaf && split->index > 0 && tree->run_page == split->page->pgno
+        && tree->run_index + 1 == split->index;
     bool right_edge = split->index + 1 == split->count && core_turn_level(core, level, EDGE_LAST) == DEPTH_MAX;
     unsigned first;
     unsigned last;
@@ -3421,8 +3433,8 @@ static int cores_follow_split(struct core *acting, unsigned level, const struct 
     return MDB_SUCCESS;
 }
 
-/* Splits the page `height` levels above the leaf in two and inserts an entry at `index`. `shift`: the entry is new; else
- * it takes the place of one that was just removed there, and cores on it stay on it. */
+/* Splits the page `height` levels above the leaf in two and inserts an entry at `index`. `shift`: the entry is new;
+ * else it takes the place of one that was just removed there, and cores on it stay on it. */
 static int tree_split(struct core *acting, unsigned height, unsigned index, const struct entry *entry, bool shift)
 {
     unsigned char separator_bytes[KEY_SIZE_MAX];
@@ -3513,7 +3525,8 @@ static int tree_replace(struct core *core, const struct entry *entry)
 /* A page less full than this looks for a neighbour to merge with. */
 static bool page_is_thin(const struct page *page, size_t page_size)
 {
-    return page_used(page, page_size) < (page_size - PAGE_HEADER) / 4 || page_count(page) < (page_is_branch(page) ? 2u : 1u);
+    return page_used(page, page_size) < (page_size - PAGE_HEADER) / 4
+        || page_count(page) < (page_is_branch(page) ? 2u : 1u);
 }
 
 /* The tree's last entry is gone. */
@@ -3574,7 +3587,8 @@ static int neighbours_get(struct core *core, unsigned level, unsigned left_index
     struct page *sibling;
     int rc;
 
-    rc = page_get(core->txn, node_child(page_node(above->page, other)), page_kind_flags(core->path[level].page), &sibling);
+    rc = page_get(core->txn, node_child(page_node(above->page, other)), page_kind_flags(core->path[level].page),
+        &sibling);
     if (rc != MDB_SUCCESS)
         return rc;
     if (sibling == core->path[level].page || !page_nodes_ok(sibling, txn_page_size(core->txn)))
@@ -3678,8 +3692,8 @@ static int neighbours_borrow(struct core *acting, struct neighbours *pair)
     cores_replaced(acting, pair->level, old, *giver);
     page_set_child(pair->parent, pair->left_index + (from_right ? 1u : 0u), (*giver)->pgno);
 
-    if (page_key(*giver, page_size, from_right ? 1 : taken, &separator) != MDB_SUCCESS || separator.mv_size > KEY_SIZE_MAX
-        || pair->separator.mv_size > KEY_SIZE_MAX)
+    if (page_key(*giver, page_size, from_right ? 1 : taken, &separator) != MDB_SUCCESS
+        || separator.mv_size > KEY_SIZE_MAX || pair->separator.mv_size > KEY_SIZE_MAX)
         return txn_corrupted(acting->txn);
     memcpy(separator_bytes, separator.mv_data, separator.mv_size);
     separator.mv_data = separator_bytes;
@@ -3774,7 +3788,7 @@ static int tree_remove(struct core *core)
     return tree_rebalance(core, core->depth - 1u);
 }
 
-/* ==== 10. Cursors ======================================================================================================
+/* ==== 10. Cursors ====================================================================================================
  * The databases of a transaction, and cursors on them: an outer core on the keys and, in DUPSORT databases, an inner one
  * on the duplicates of the key, which hides whether these are one value, a sub-page or a tree.
  * Owns: txn->trees and handle_state as far as they cache what the main database says; cursor->dups.
@@ -3815,7 +3829,8 @@ static void core_init(struct core *core, MDB_txn *txn, struct tree *tree, MDB_cu
     core->position = POS_NONE;
 }
 
-/* Looks a named database up in the main one: its record, or MDB_NOTFOUND, or MDB_INCOMPATIBLE if the key is no database. */
+/* Looks a named database up in the main one: its record, or MDB_NOTFOUND, or MDB_INCOMPATIBLE if the key is no
+ * database. */
 static int record_find(MDB_txn *txn, const char *name, size_t name_size, struct db_record *out)
 {
     MDB_val key = {name_size, (void *)(uintptr_t)name};
@@ -4233,8 +4248,8 @@ static int cursor_previous(MDB_cursor *cursor)
     return cursor_previous_key(cursor);
 }
 
-/* A cursor whose record was deleted goes on to the one that took its place. EINVAL if it stands on none because a search
- * failed, or nowhere at all; MDB_NOTFOUND if there is nothing behind the gap. */
+/* A cursor whose record was deleted goes on to the one that took its place. EINVAL if it stands on none because a
+ * search failed, or nowhere at all; MDB_NOTFOUND if there is nothing behind the gap. */
 static int cursor_settle(MDB_cursor *cursor)
 {
     struct core *inner;
@@ -4289,8 +4304,8 @@ static int cursor_seek_range(MDB_cursor *cursor, const MDB_val *key)
     return rc == MDB_SUCCESS ? cursor_arrive(cursor, EDGE_FIRST) : rc;
 }
 
-/* To a key, its duplicates looked at but none of them chosen. If the cursor stood on this key before, the inner core still
- * stands where it stood, so that a search for a value near it is short. */
+/* To a key, its duplicates looked at but none of them chosen. If the cursor stood on this key before, the inner core
+ * still stands where it stood, so that a search for a value near it is short. */
 static int cursor_seek_set(MDB_cursor *cursor, const MDB_val *key, struct entry *entry, bool *exact)
 {
     struct core *core = &cursor->core;
@@ -4310,8 +4325,8 @@ static int cursor_seek_set(MDB_cursor *cursor, const MDB_val *key, struct entry 
     return rc;
 }
 
-/* To a key and one of its values, or the first not below it (`range`). If the key is there and no such value, the cursor
- * stays on the key, in the gap where the value would be. */
+/* To a key and one of its values, or the first not below it (`range`). If the key is there and no such value, the
+ * cursor stays on the key, in the gap where the value would be. */
 static int cursor_seek_both(MDB_cursor *cursor, const MDB_val *key, const MDB_val *value, bool range)
 {
     struct entry entry;
@@ -4369,7 +4384,7 @@ static inline int cursor_record(MDB_cursor *cursor, MDB_val *key, MDB_val *data)
     return MDB_SUCCESS;
 }
 
-/* ==== 11. Reads ========================================================================================================
+/* ==== 11. Reads ======================================================================================================
  * mdb_get, mdb_cursor_get and what else only looks.
  * Always: on an error the caller's values are untouched.
  * Uses: 10.
@@ -4703,7 +4718,7 @@ int mdb_dcmp(MDB_txn *txn, MDB_dbi dbi, const MDB_val *a, const MDB_val *b)
     return tree->dup_order.cmp(a, b);
 }
 
-/* ==== 12. Writes ======================================================================================================
+/* ==== 12. Writes =====================================================================================================
  * Put and delete through a cursor, on plain databases and on sets of duplicates in their three shapes.
  * Always: what can be refused is refused before the first change; an error after it fails the transaction;
  *         record.entries counts records, every duplicate as one.
@@ -4771,7 +4786,8 @@ static int run_drop(struct core *core, const struct entry *entry)
     return pages_free(core->txn, entry->pgno, pages);
 }
 
-/* Can a value overwrite the run of this entry: is the run this transaction's own, in memory, and of the right length? */
+/* Can a value overwrite the run of this entry: is the run this transaction's own, in memory, and of the right
+ * length? */
 static bool run_reusable(MDB_txn *txn, const struct entry *entry, size_t size)
 {
     const struct page *run = page_table_find(&txn->dirty, entry->pgno);
@@ -5027,9 +5043,10 @@ static int dups_grow_sub_page(MDB_cursor *cursor, size_t size)
     struct level *leaf = core_leaf(&cursor->core);
     struct node *node = outer_node(cursor);
     size_t old_size = node_data_size(node);
+    size_t fixed = NODE_HEADER + node->ksize;
     int rc = MDB_SUCCESS;
 
-    if (page_room(leaf->page) >= size_even(NODE_HEADER + node->ksize + size) - size_even(NODE_HEADER + node->ksize + old_size)) {
+    if (page_room(leaf->page) >= size_even(fixed + size) - size_even(fixed + old_size)) {
         leaf_resize(leaf->page, leaf->index, size);
         sub_page_resized(node_sub_page(outer_node(cursor)), old_size, size);
     } else {
@@ -5346,7 +5363,7 @@ static int put_current_pair(MDB_cursor *cursor, const MDB_val *key, const MDB_va
         dups->core = before;
         if (there)
             return MDB_KEYEXIST;
-    } else if (old.mv_size == value->mv_size && (value->mv_size == 0 || memcmp(old.mv_data, value->mv_data, old.mv_size) == 0)) {
+    } else if (order_bytes(value, &old) == 0) {
         return MDB_SUCCESS;
     }
     return pair_move(cursor, key, value);
@@ -5354,8 +5371,8 @@ static int put_current_pair(MDB_cursor *cursor, const MDB_val *key, const MDB_va
 
 /* ---- the calls ---- */
 
-/* Pages that must stay to be had after a put, so that a full map can be emptied: enough for three transactions that each
- * delete something, since what one of them frees can be used by the third. */
+/* Pages that must stay to be had after a put, so that a full map can be emptied: enough for three transactions that
+ * each delete something, since what one of them frees can be used by the third. */
 static size_t put_reserve(MDB_txn *txn, const struct tree *tree)
 {
     unsigned depth = tree->record.depth + txn->trees[FREE_DBI].record.depth;
@@ -5430,7 +5447,8 @@ static int cursor_put(MDB_cursor *cursor, const MDB_val *key_in, MDB_val *data, 
 }
 
 /* Is a batch strictly ascending, and does it begin behind the values that the key has? */
-static int batch_check_append(MDB_cursor *cursor, const MDB_val *key, const unsigned char *values, size_t width, size_t count)
+static int batch_check_append(MDB_cursor *cursor, const MDB_val *key, const unsigned char *values, size_t width,
+    size_t count)
 {
     const struct order *order = &cursor->dups->tree.order;
     MDB_val first = {width, (void *)(uintptr_t)values};
@@ -5562,7 +5580,7 @@ int mdb_cursor_del(MDB_cursor *cursor, unsigned int flags)
     return cursor_delete(cursor, (flags & MDB_NODUPDATA) != 0);
 }
 
-/* ==== 13. Free list and drop ==========================================================================================
+/* ==== 13. Free list and drop =========================================================================================
  * The tree of free pages: pulling its records when pages are needed, and writing it back at commit. Freeing whole trees.
  * Owns: env->writer.pulled_last, pull_ended, oldest.
  * Always: the free-list tree changes only in free_list_save, at the commit of a top-level transaction, and no record is
@@ -5987,7 +6005,7 @@ static int tree_drop_main(MDB_txn *txn)
     return drop_tree(&drop, record);
 }
 
-/* ==== 14. Transactions ================================================================================================
+/* ==== 14. Transactions ===============================================================================================
  * Begin, commit, abort, reset and renew; nested transactions; the order in which a commit reaches the disk.
  * Owns: the transaction objects, the shadows of cursors in nested transactions (cursor->saved).
  * Always: env->writer.txn is the innermost live write transaction, and this process holds the writer lock while it is set;
@@ -6136,8 +6154,8 @@ static void txn_drop_map(MDB_txn *txn)
     txn->map = NULL;
 }
 
-/* Takes the current map, unless the transaction has it from before; MDB_MAP_RESIZED if another process has grown the data
- * beyond it. */
+/* Takes the current map, unless the transaction has it from before; MDB_MAP_RESIZED if another process has grown the
+ * data beyond it. */
 static int txn_take_map(MDB_txn *txn)
 {
     /* relaxed: compared with what we hold, not followed. */
@@ -6152,8 +6170,8 @@ static int txn_take_map(MDB_txn *txn)
     return MDB_MAP_RESIZED;
 }
 
-/* Begins reading: the slot is the transaction's already. If there was no commit since the object was used last, it knows
- * all there is to know. */
+/* Begins reading: the slot is the transaction's already. If there was no commit since the object was used last, it
+ * knows all there is to know. */
 static int reader_begin(MDB_txn *txn)
 {
     struct meta meta;
@@ -6508,7 +6526,8 @@ static void writer_end(MDB_txn *txn, bool committed)
         writer_unlock(env);
 }
 
-/* Takes back what a nested transaction did to pages: numbers it took are free again, changed pages in the map as before. */
+/* Takes back what a nested transaction did to pages: numbers it took are free again, changed pages in the map as
+ * before. */
 static void nested_undo_pages(MDB_txn *txn)
 {
     struct writer *writer = &txn->env->writer;
@@ -6579,8 +6598,8 @@ static void nested_give_page(MDB_txn *parent, pgno_t pgno, void *page)
     page_table_set(&parent->dirty, pgno, page);
 }
 
-/* Hands over the copy that restores a page changed in place: the parent needs it if it is nested itself, the page is one
- * of its ancestors', and it had not changed the page before. */
+/* Hands over the copy that restores a page changed in place: the parent needs it if it is nested itself, the page is
+ * one of its ancestors', and it had not changed the page before. */
 static void nested_give_saved(MDB_txn *parent, pgno_t pgno, void *copy)
 {
     if (ancestor_holds(parent, pgno) && page_table_find(&parent->saved, pgno) == NULL)
@@ -6764,7 +6783,7 @@ mdb_size_t mdb_txn_id(MDB_txn *txn)
     return txn != NULL && txn->magic == TXN_MAGIC ? txn->id : 0;
 }
 
-/* ==== 15. Databases ===================================================================================================
+/* ==== 15. Databases ==================================================================================================
  * The handle table of an environment; opening, closing, dropping databases, their flags, statistics and compare functions.
  * Owns: env->handles, under env->handles_mutex.
  * Always: handles[0] and [1] are in use, the free list and the main database; a used one of the others has a name.
@@ -7091,7 +7110,8 @@ int mdb_drop(MDB_txn *txn, MDB_dbi dbi, int del)
 
 /* ---- compare functions ---- */
 
-/* Sets a compare function, or back to the flags' order, for this transaction, those above it, and all that begin later. */
+/* Sets a compare function, or back to the flags' order, for this transaction, those above it, and all that begin
+ * later. */
 static int order_set(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp, bool of_keys)
 {
     struct handle *handle;
@@ -7143,7 +7163,7 @@ int mdb_set_relctx(MDB_txn *txn, MDB_dbi dbi, void *context)
     return rc == MDB_SUCCESS ? txn_tree(txn, dbi, &tree) : rc;
 }
 
-/* ==== 16. Environment: create, open, configure, close =================================================================
+/* ==== 16. Environment: create, open, configure, close ================================================================
  * The life of an environment, its settings, and what it says about itself.
  * Owns: the files and the fields of MDB_env that are set before or while opening.
  * Always: a data file that is not ours, or not of this version, is left as it is, and so is its lock file;
@@ -7213,9 +7233,10 @@ static int file_find_page_size(MDB_env *env, size_t *out)
         *out = meta_copy_meta(&copy)->dbs[FREE_DBI].pad;
         return rc;
     }
-    for (page_size = PAGE_SIZE_MIN; page_size <= PAGE_SIZE_MAX && (rc == MDB_SUCCESS || rc == MDB_INVALID); page_size *= 2) {
-        rc = meta_read(env, 1, page_size, &copy);
-        if (rc == MDB_SUCCESS && meta_ok(meta_copy_page(&copy), 1) && meta_copy_meta(&copy)->dbs[FREE_DBI].pad == page_size) {
+    for (page_size = PAGE_SIZE_MIN; page_size <= PAGE_SIZE_MAX; page_size *= 2) {
+        if ((rc = meta_read(env, 1, page_size, &copy)) != MDB_SUCCESS)
+            break;
+        if (meta_ok(meta_copy_page(&copy), 1) && meta_copy_meta(&copy)->dbs[FREE_DBI].pad == page_size) {
             *out = page_size;
             return rc;
         }
@@ -7571,7 +7592,8 @@ static int env_remap_fixed(MDB_env *env, size_t size)
     return map->size == size ? MDB_SUCCESS : ENOMEM;
 }
 
-/* Maps an open environment's file anew, with at least the size of what it holds; 0: with the size that the file says. */
+/* Maps an open environment's file anew, with at least the size of what it holds; 0: with the size that the file
+ * says. */
 static int env_remap(MDB_env *env, size_t size)
 {
     struct meta meta;
@@ -7779,7 +7801,7 @@ int mdb_reader_check(MDB_env *env, int *dead)
     return rc == MDB_SUCCESS ? readers_clear_dead(env, dead) : rc;
 }
 
-/* ==== 17. Copies ======================================================================================================
+/* ==== 17. Copies =====================================================================================================
  * Writes one snapshot of an environment to another file, or to a pipe: page by page as it is, or compact.
  * Always: pages are written in the order of their numbers, the meta pages first, so that a pipe will do; both meta pages
  *         describe the same state, so that the copy is whole from either.
