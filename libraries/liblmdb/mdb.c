@@ -2026,6 +2026,28 @@ static int pages_take(MDB_txn *txn, size_t n, pgno_t *out)
     return *out != PGNO_NONE ? MDB_SUCCESS : pages_take_hard(txn, n, out);
 }
 
+/* Takes back page numbers that were taken and not used. Without memory to note them they would be lost to the file: then
+ * nobody may commit. */
+static void pages_give_back(MDB_txn *txn, pgno_t pgno, size_t n)
+{
+    if (pgno + n == txn->next_pgno) {
+        txn->next_pgno = pgno;
+    } else if (page_runs_add(&txn->env->writer.reclaimed, pgno, n) != MDB_SUCCESS) {
+        for (; txn != NULL; txn = txn->parent)
+            txn->flags |= TXN_FAILED;
+    }
+}
+
+/* New page numbers, adjacent, and memory for them, entered as dirty. */
+static int dirty_new(MDB_txn *txn, size_t n, pgno_t *pgno, struct page **page)
+{
+    int rc = pages_take(txn, n, pgno);
+
+    if (rc == MDB_SUCCESS && (rc = dirty_memory_take(txn, *pgno, n, page)) != MDB_SUCCESS)
+        pages_give_back(txn, *pgno, n);
+    return rc;
+}
+
 /* ---- new, touched, freed ---- */
 
 /* A new empty page of a tree. */
@@ -2036,7 +2058,7 @@ static int page_new(MDB_txn *txn, unsigned kind, struct page **out)
     pgno_t pgno;
     int rc;
 
-    if ((rc = pages_take(txn, 1, &pgno)) != MDB_SUCCESS || (rc = dirty_memory_take(txn, pgno, 1, &page)) != MDB_SUCCESS)
+    if ((rc = dirty_new(txn, 1, &pgno, &page)) != MDB_SUCCESS)
         return rc;
     if ((txn->env->flags & MDB_NOMEMINIT) == 0)
         memset(page, 0, page_size);
@@ -2058,8 +2080,7 @@ static int run_new(MDB_txn *txn, size_t data_size, struct page **out)
     pgno_t pgno;
     int rc;
 
-    if ((rc = pages_take(txn, pages, &pgno)) != MDB_SUCCESS
-        || (rc = dirty_memory_take(txn, pgno, pages, &page)) != MDB_SUCCESS)
+    if ((rc = dirty_new(txn, pages, &pgno, &page)) != MDB_SUCCESS)
         return rc;
     memset(page, 0, PAGE_HEADER);
     page->pgno = pgno;
@@ -2160,7 +2181,7 @@ static int page_touch(MDB_txn *txn, struct page **page)
         return page_touch_held(txn, page);
     if ((rc = page_list_reserve(&txn->freed, 1)) != MDB_SUCCESS)
         return txn_fail(txn, rc);
-    if ((rc = pages_take(txn, 1, &pgno)) != MDB_SUCCESS || (rc = dirty_memory_take(txn, pgno, 1, &copy)) != MDB_SUCCESS)
+    if ((rc = dirty_new(txn, 1, &pgno, &copy)) != MDB_SUCCESS)
         return rc;
     memcpy(copy, old, txn_page_size(txn));
     if (!page_nodes_ok(copy, txn_page_size(txn))) /* here, because the copy is in the cache */
@@ -2179,18 +2200,20 @@ static int pages_free(MDB_txn *txn, pgno_t pgno, size_t n)
     bool held = ancestor_holds(txn, pgno);
     int rc;
 
-    if (own != NULL) {
-        page_table_remove(&txn->dirty, pgno);
-        if (own != SPILLED)
-            dirty_memory_give(txn, own);
-    }
     if (held)
         rc = page_list_add(&txn->freed_dirty, pgno);
     else if (own != NULL)
         rc = page_runs_add(&txn->env->writer.reclaimed, pgno, n);
     else
         rc = page_list_add_run(&txn->freed, pgno, n);
-    return rc == MDB_SUCCESS ? rc : txn_fail(txn, rc == EEXIST ? MDB_CORRUPTED : rc);
+    if (rc != MDB_SUCCESS)
+        return txn_fail(txn, rc == EEXIST ? MDB_CORRUPTED : rc);
+    if (own != NULL) { /* now that it is noted: an abort takes back what is still dirty */
+        page_table_remove(&txn->dirty, pgno);
+        if (own != SPILLED)
+            dirty_memory_give(txn, own);
+    }
+    return MDB_SUCCESS;
 }
 
 static int page_free(MDB_txn *txn, const struct page *page)
@@ -7262,6 +7285,8 @@ static void meta_new(const MDB_env *env, struct meta *meta)
 {
     memset(meta, 0, sizeof *meta);
     meta->mapsize = env->mapsize;
+    if (meta->mapsize < META_PAGES * env->page_size)
+        meta->mapsize = META_PAGES * env->page_size;
     meta->dbs[FREE_DBI].pad = (uint32_t)env->page_size;
     meta->dbs[FREE_DBI].flags = (uint16_t)(DB_INTEGERKEY | (env->flags & ENV_FLAGS_PERSISTENT));
     meta->dbs[FREE_DBI].root = PGNO_NONE;

@@ -31,7 +31,7 @@ enum {
     SIDES = 2,
     LEVELS_MAX = 3,
     CURSORS_MAX = 5,
-    HISTORY_STEPS = 250,
+    HISTORY_STEPS = 300,
     MULTIPLE_MAX = 500,
     WALK_MAX = 1000000          /* a walk that is longer does not end */
 };

@@ -16,7 +16,7 @@ enum {
     READERS_MAX = 3,
     PINS_MAX = 8,
     RECORDS_MAX = 4000,         /* bulk inserts stop here */
-    DEFAULT_STEPS = 150,
+    DEFAULT_STEPS = 600,
     MULTIPLE_MAX = 600
 };
 
@@ -343,8 +343,8 @@ static void table_delete(struct history *history, struct database *database, siz
         table_loosen_all(history, database);
 }
 
-/* Duplicate `index` was replaced, by a delete and an insert perhaps: a cursor in the gap behind it may meet it again, and
- * if it is the only record, a cursor in a gap saw an empty database. */
+/* Duplicate `index` was replaced, by a delete and an insert perhaps: a cursor in the gap behind it may meet it again,
+ * and if it is the only record, a cursor in a gap saw an empty database. */
 static void table_widen_gaps(struct history *history, const struct database *database, size_t index)
 {
     unsigned i;
