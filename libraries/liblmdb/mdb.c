@@ -2102,8 +2102,8 @@ static bool page_nodes_ok(const struct page *page, size_t size)
     size_t position;
     unsigned i;
 
-    if (page_is_leaf2(page))
-        return true;
+    if (page_is_leaf2(page)) /* what a sub-page says of its room is not relied on */
+        return (page->flags & P_SUBP) != 0 || PAGE_HEADER + (size_t)count * page->pad + page_room(page) <= size;
     memset(starts, 0, (size / 128 + 1) * sizeof starts[0]);
     for (i = 0; i < count; i++) {
         size_t offset = page->offsets[i];
@@ -8087,7 +8087,7 @@ static int pages_in_use(MDB_txn *txn, size_t *out)
     }
     if (rc != MDB_NOTFOUND)
         return rc;
-    if (unused > txn->next_pgno - META_PAGES)
+    if (unused > txn->next_pgno - META_PAGES || txn->next_pgno - unused > env_file_pages(txn->env))
         return MDB_CORRUPTED;
     *out = txn->next_pgno - META_PAGES - unused;
     return MDB_SUCCESS;

@@ -1,4 +1,4 @@
-/* Faults on request: the n-th write, flush or allocation of the library fails, or a write is cut short.
+/* Faults on request: the n-th write, flush, mapping or allocation of the library fails, or a write is cut short.
  *
  * The program that includes this defines the system's functions itself, so that the library, which is linked into it,
  * calls these; they pass on what is not to fail. Include it in the one source of a program, first of all. */
@@ -17,6 +17,7 @@ enum fault_kind {
     FAULT_WRITE,        /* pwrite, pwritev, write to the file */
     FAULT_SYNC,         /* fsync, fdatasync, msync */
     FAULT_RESIZE,       /* ftruncate, fallocate */
+    FAULT_MAP,          /* mmap */
     FAULT_MEMORY        /* malloc, calloc, realloc */
 };
 
@@ -58,6 +59,7 @@ static inline int fault_strikes(enum fault_kind kind)
     return 1;
 }
 
+/* How much of a write is done. */
 static inline size_t fault_size(size_t size)
 {
     return fault.kind == FAULT_WRITE && fault.cut_short && size > 1 ? size / 2 : size;
@@ -128,6 +130,35 @@ static inline void fault_real(const char *name, void *function, size_t size)
         return fault_strikes(FAULT_SYNC) ? -1 : real(fd); \
     }
 
+#define FAULT_MMAP(name) \
+    void *name(void *start, size_t size, int protection, int flags, int fd, off_t offset); \
+    void *name(void *start, size_t size, int protection, int flags, int fd, off_t offset) \
+    { \
+        static void *(*real)(void *, size_t, int, int, int, off_t); \
+        FAULT_REAL(real, #name); \
+        return fault_strikes(FAULT_MAP) ? MAP_FAILED : real(start, size, protection, flags, fd, offset); \
+    }
+
+FAULT_MMAP(mmap)
+FAULT_MMAP(mmap64)
+/* Pipes and terminals are the harness's. */
+static inline int fault_concerns(int fd)
+{
+    struct stat status;
+
+    return fault.kind == FAULT_WRITE && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    static ssize_t (*real)(int, const void *, size_t);
+
+    FAULT_REAL(real, "write");
+    if (!fault_concerns(fd))
+        return real(fd, bytes, size);
+    return fault_strikes(FAULT_WRITE) ? -1 : real(fd, bytes, fault_size(size));
+}
+
 FAULT_PWRITE(pwrite)
 FAULT_PWRITE(pwrite64)
 FAULT_PWRITEV(pwritev)
@@ -154,23 +185,57 @@ int msync(void *start, size_t size, int flags)
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
+extern void __libc_free(void *memory);
+
+/* Blocks that are given out, of the library and of all others. */
+static atomic_long fault_blocks;
+
+static inline void *fault_block(void *memory)
+{
+    if (memory != NULL)
+        atomic_fetch_add(&fault_blocks, 1);
+    return memory;
+}
 
 void *malloc(size_t size)
 {
-    return fault_strikes(FAULT_MEMORY) ? NULL : __libc_malloc(size);
+    return fault_strikes(FAULT_MEMORY) ? NULL : fault_block(__libc_malloc(size));
 }
 
 void *calloc(size_t count, size_t size)
 {
-    return fault_strikes(FAULT_MEMORY) ? NULL : __libc_calloc(count, size);
+    return fault_strikes(FAULT_MEMORY) ? NULL : fault_block(__libc_calloc(count, size));
 }
 
 void *realloc(void *memory, size_t size)
 {
-    return fault_strikes(FAULT_MEMORY) ? NULL : __libc_realloc(memory, size);
+    void *moved;
+
+    if (fault_strikes(FAULT_MEMORY))
+        return NULL;
+    moved = __libc_realloc(memory, size);
+    return memory == NULL ? fault_block(moved) : moved;
+}
+
+void free(void *memory)
+{
+    if (memory != NULL)
+        atomic_fetch_sub(&fault_blocks, 1);
+    __libc_free(memory);
+}
+
+static inline long fault_blocks_live(void)
+{
+    return atomic_load(&fault_blocks);
 }
 #else
 #define FAULT_HAS_MEMORY 0
+
+/* The sanitizer looks for leaks itself. */
+static inline long fault_blocks_live(void)
+{
+    return 0;
+}
 #endif
 
 #endif
