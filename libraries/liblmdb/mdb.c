@@ -214,6 +214,7 @@ struct writer {
     struct page_runs reclaimed; /* page numbers to take: out of free-list records, or given back by this transaction */
     txnid_t pulled_last;        /* all records up to this id have been pulled; 0: none */
     bool pull_ended;            /* no more records can be pulled for now */
+    bool saving;                /* the free-list tree is being changed: none may be pulled */
     txnid_t oldest;             /* records below this id can be pulled; 0: not known yet */
     size_t dirty_bytes;         /* memory of dirty pages, of all levels */
     size_t spill_at;            /* dirty_bytes with which pages are spilled next */
@@ -1945,10 +1946,21 @@ static pgno_t txn_map_pages(const MDB_txn *txn)
     return txn->map->size >> txn->page_shift;
 }
 
+/* Pages by which the file may still grow. What keeps a reserve also leaves the end of the map untouched: a commit that
+ * frees all there is writes that in one record, whose pages must be adjacent. */
+static size_t pages_to_grow(const MDB_txn *txn)
+{
+    size_t left = txn_map_pages(txn) - txn->next_pgno;
+    size_t room = txn->next_pgno + txn->next_pgno / 64 + 16; /* as save_pass makes it, and a little more */
+    size_t keep = txn->reserve > 0 ? run_pages_for(room * sizeof(pgno_t), txn_page_size(txn)) : 0;
+
+    return left > keep ? left - keep : 0;
+}
+
 /* Page numbers to be had without pulling more free-list records. */
 static size_t pages_at_hand(const MDB_txn *txn)
 {
-    return page_runs_count(&txn->env->writer.reclaimed) + (txn_map_pages(txn) - txn->next_pgno);
+    return page_runs_count(&txn->env->writer.reclaimed) + pages_to_grow(txn);
 }
 
 /* Takes n adjacent page numbers out of what is at hand. */
@@ -1956,7 +1968,7 @@ static pgno_t pages_at_hand_take(MDB_txn *txn, size_t n)
 {
     pgno_t pgno = page_runs_take(&txn->env->writer.reclaimed, n);
 
-    if (pgno == PGNO_NONE && n <= txn_map_pages(txn) - txn->next_pgno) {
+    if (pgno == PGNO_NONE && n <= pages_to_grow(txn)) {
         pgno = txn->next_pgno;
         txn->next_pgno += n;
     }
@@ -1998,7 +2010,7 @@ static int pages_take_hard(MDB_txn *txn, size_t n, pgno_t *out)
     for (attempt = 0; attempt < 2; attempt++) {
         if (attempt > 0 && (readers_clear_dead(txn->env, NULL) != MDB_SUCCESS))
             break;
-        txn->env->writer.pull_ended = false;
+        txn->env->writer.pull_ended = txn->env->writer.saving;
         if ((rc = reclaim_run(txn, n, SIZE_MAX)) != MDB_SUCCESS)
             return txn_fail(txn, rc);
         if ((rc = reclaim_pages(txn, n + txn->reserve)) != MDB_SUCCESS)
@@ -2117,6 +2129,8 @@ static bool page_nodes_ok(const struct page *page, size_t size)
         if (!branch) {
             const struct node *node = page_node_const(page, i);
 
+            if ((page->flags & P_SUBP) != 0 && node->flags != 0) /* values have no values: bounds the recursion */
+                return false;
             if (node->flags == N_DUPDATA && !page_nodes_ok(node_sub_page_const(node), node_data_size(node)))
                 return false;
         }
@@ -2307,7 +2321,7 @@ static bool core_stands_on(const struct core *core, const struct page *page)
     return false;
 }
 
-/* Marks the pages that cursors of this transaction stand on by taking them out of the list. */
+/* Does a cursor of this transaction stand on the page? */
 static bool cursor_stands_on(const MDB_txn *txn, const struct page *page)
 {
     MDB_dbi dbi;
@@ -4218,9 +4232,12 @@ static int cursor_arrive(MDB_cursor *cursor, enum edge edge)
 
     if (!cursor_has_dups(cursor))
         return MDB_SUCCESS;
-    if ((rc = core_entry(&cursor->core, &entry)) != MDB_SUCCESS)
-        return rc;
-    return dups_load(cursor, &entry, edge);
+    rc = core_entry(&cursor->core, &entry);
+    if (rc == MDB_SUCCESS)
+        rc = dups_load(cursor, &entry, edge);
+    if (rc != MDB_SUCCESS) /* damaged: there is nothing to stand on */
+        cursor->core.position = POS_NONE;
+    return rc;
 }
 
 static int cursor_edge(MDB_cursor *cursor, enum edge edge)
@@ -4345,6 +4362,8 @@ static int cursor_seek_set(MDB_cursor *cursor, const MDB_val *key, struct entry 
         cursor->dups->core.position = POS_NONE;
     rc = dups_refresh(cursor, entry);
     cursor->dups->loaded = rc == MDB_SUCCESS;
+    if (rc != MDB_SUCCESS)
+        core->position = POS_NONE;
     return rc;
 }
 
@@ -4837,7 +4856,7 @@ static int plain_store(struct core *core, const MDB_val *key, const MDB_val *val
     struct page *run;
     int rc;
 
-    if (value_is_big(core->txn, key, value->mv_size)) {
+    if (value_is_big(core->txn, &entry.key, value->mv_size)) { /* of keys that compare equal, the old one stays */
         if (old != NULL && (old->flags & N_BIGDATA) != 0 && run_reusable(core->txn, old, value->mv_size)) {
             struct node *node = page_node(core_leaf(core)->page, core_leaf(core)->index);
 
@@ -5438,7 +5457,8 @@ static int put_begin(MDB_cursor *cursor, const void *keep)
     MDB_txn *txn = cursor->core.txn;
     int rc = pages_limit(txn, keep);
 
-    txn->reserve = put_reserve(txn, cursor->core.tree);
+    if (rc == MDB_SUCCESS)
+        txn->reserve = put_reserve(txn, cursor->core.tree);
     return rc;
 }
 
@@ -5583,9 +5603,8 @@ int mdb_del(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
     if ((rc = txn_check_write(txn)) != MDB_SUCCESS || (rc = txn_tree(txn, dbi, &tree)) != MDB_SUCCESS
         || (rc = txn_own_cursor(txn, dbi, &cursor)) != MDB_SUCCESS)
         return rc;
-    if ((rc = del_seek(cursor, key, data)) != MDB_SUCCESS || (rc = put_begin(cursor, NULL)) != MDB_SUCCESS)
+    if ((rc = del_seek(cursor, key, data)) != MDB_SUCCESS || (rc = pages_limit(txn, NULL)) != MDB_SUCCESS)
         return rc;
-    txn->reserve = 0;
     return cursor_delete(cursor, data == NULL);
 }
 
@@ -5597,9 +5616,8 @@ int mdb_cursor_del(MDB_cursor *cursor, unsigned int flags)
         return EINVAL;
     if ((rc = txn_check_write(cursor->core.txn)) != MDB_SUCCESS || (rc = cursor_check(cursor)) != MDB_SUCCESS
         || (rc = dups_sync(cursor)) != MDB_SUCCESS || (rc = cursor_settle(cursor)) != MDB_SUCCESS
-        || (rc = put_begin(cursor, NULL)) != MDB_SUCCESS)
+        || (rc = pages_limit(cursor->core.txn, NULL)) != MDB_SUCCESS)
         return rc;
-    cursor->core.txn->reserve = 0;
     return cursor_delete(cursor, (flags & MDB_NODUPDATA) != 0);
 }
 
@@ -5698,8 +5716,14 @@ static int free_list_pull(MDB_txn *txn, bool *pulled)
         writer->pull_ended = true;
         return MDB_SUCCESS;
     }
-    if (rc != MDB_SUCCESS || (rc = record_reclaim(txn, &value)) != MDB_SUCCESS)
+    if (rc != MDB_SUCCESS)
         return rc;
+    if ((rc = record_reclaim(txn, &value)) != MDB_SUCCESS) {
+        /* A part of the record may be among the reclaimed pages, which all levels share: none may commit. */
+        for (; txn != NULL; txn = txn->parent)
+            txn->flags |= TXN_FAILED;
+        return rc;
+    }
     writer->pulled_last = id;
     *pulled = true;
     return MDB_SUCCESS;
@@ -5735,10 +5759,10 @@ static int save_make_room(struct free_save *save)
     bool pulled = true;
     int rc = MDB_SUCCESS;
 
-    writer->pull_ended = false;
+    writer->saving = writer->pull_ended = false;
     while (rc == MDB_SUCCESS && pulled && page_runs_count(&writer->reclaimed) < need)
         rc = free_list_pull(save->txn, &pulled);
-    writer->pull_ended = true;
+    writer->saving = writer->pull_ended = true;
     return rc;
 }
 
@@ -6248,7 +6272,7 @@ static int writer_start(MDB_txn *txn)
         return ENOMEM;
     page_runs_clear(&writer->reclaimed);
     writer->pulled_last = 0;
-    writer->pull_ended = false;
+    writer->pull_ended = writer->saving = false;
     writer->oldest = 0;
     writer->dirty_bytes = 0;
     writer->spill_at = MDB_DIRTY_BYTES_MAX;
@@ -6935,6 +6959,8 @@ static int handle_open(MDB_txn *txn, MDB_dbi dbi, const char *name, size_t name_
     char *copy = NULL;
     int rc;
 
+    if (fresh && (txn->handle_state[dbi] & HANDLE_DIRTY) != 0) /* closed before its changes were committed */
+        return txn_fail(txn, MDB_BAD_DBI);
     if (fresh && (copy = malloc(name_size + 1)) == NULL)
         return ENOMEM;
     if ((rc = record_open(txn, name, name_size, flags, &record)) != MDB_SUCCESS) {
@@ -6942,6 +6968,7 @@ static int handle_open(MDB_txn *txn, MDB_dbi dbi, const char *name, size_t name_
         return rc;
     }
     if (fresh) {
+        cursors_outdate(txn, dbi);
         handle->name = memcpy(copy, name, name_size + 1);
         handle->name_size = name_size;
         handle->opener = txn;
@@ -8169,10 +8196,10 @@ int mdb_env_copy2(MDB_env *env, const char *path, unsigned int flags)
             rc = os_sync(fd);
         if (os_close(fd) != MDB_SUCCESS && rc == MDB_SUCCESS)
             rc = EIO;
+        if (rc == MDB_SUCCESS)
+            rc = os_sync_directory_of(data_path);
         if (rc != MDB_SUCCESS)
             (void)os_remove(data_path);
-        else
-            rc = os_sync_directory_of(data_path);
     }
     free(data_path);
     return rc;

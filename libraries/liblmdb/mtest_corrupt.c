@@ -924,6 +924,7 @@ struct session {
     const struct sample *sample;
     const char *path;
     MDB_env *env;
+    size_t page_size;               /* of the file: damage can make it look new */
     MDB_txn *txn;
     MDB_dbi dbis[DATABASES_MAX];    /* NO_DBI: cannot be opened */
     int undamaged;                  /* and so MDB_CORRUPTED is not expected */
@@ -977,9 +978,9 @@ static int judge(struct session *session, int rc)
 static void val_read(struct session *session, const MDB_val *val, int in_map)
 {
     const unsigned char *bytes = val->mv_data;
-    size_t offset = (uintptr_t)bytes % session->sample->page_size, i;
+    size_t offset = (uintptr_t)bytes % session->page_size, i;
 
-    if (in_map && val->mv_size > 0 && offset != PAGE_HEADER && offset + val->mv_size > session->sample->page_size) {
+    if (in_map && val->mv_size > 0 && offset != PAGE_HEADER && offset + val->mv_size > session->page_size) {
         fprintf(stderr,"val %p offset %zu size %zu\n",(const void*)bytes,offset,val->mv_size);abort();
         stage_begin("given bytes that do not lie on one page");
         _exit(1);
@@ -1340,14 +1341,19 @@ static void copy_all(struct session *session)
 
 static int session_open(struct session *session, unsigned flags)
 {
+    MDB_stat stat;
     int rc;
 
     CHECK_OK(mdb_env_create(&session->env));
     CHECK_OK(mdb_env_set_maxdbs(session->env, DATABASES_MAX));
+    describe("; opened with flags 0x%x", flags);
     if (session_below(session, 3) != 0)
         CHECK_OK(mdb_env_set_mapsize(session->env, (size_t)session->sample->page_size << (8 + session_below(session, 3))));
-    rc = judge(session, mdb_env_open(session->env, session->path, MDB_NOSUBDIR | MDB_NOSYNC | MDB_NOTLS | flags, 0600));
+    flags |= MDB_NOSUBDIR | MDB_NOTLS | (session_below(session, 16) != 0 ? MDB_NOSYNC : 0);
+    rc = judge(session, mdb_env_open(session->env, session->path, flags, 0600));
     if (rc == MDB_SUCCESS) {
+        CHECK_OK(mdb_env_stat(session->env, &stat));
+        session->page_size = stat.ms_psize;
         progress->opened++;
     } else {
         progress->refused++;
@@ -1359,11 +1365,9 @@ static int session_open(struct session *session, unsigned flags)
 static void env_ask(struct session *session)
 {
     MDB_envinfo info;
-    MDB_stat stat;
     int dead;
 
     judge(session, mdb_env_info(session->env, &info));
-    judge(session, mdb_env_stat(session->env, &stat));
     judge(session, mdb_reader_check(session->env, &dead));
 }
 
@@ -1494,6 +1498,9 @@ static int cases_run(unsigned first, unsigned end, const char *path, int undamag
     return status;
 }
 
+/* From the command line: 0 cases means as many as a test wants. */
+static unsigned only_first, only_count;
+
 static void failure_print(int status)
 {
     const char *how = "ended by a failed check";
@@ -1527,7 +1534,7 @@ static void cases_run_all(unsigned first, unsigned end, int undamaged)
             first = batch_end;
             continue;
         }
-        if (failures++ < FAILURES_SHOWN) {
+        if (failures++ < FAILURES_SHOWN || only_count > 0) {
             unsigned number = progress->number;
 
             failure_print(status);
@@ -1540,9 +1547,6 @@ static void cases_run_all(unsigned first, unsigned end, int undamaged)
     temp_dir_remove(dir);
     CHECK_EQ(failures, 0);
 }
-
-/* From the command line: 0 cases means as many as a test wants. */
-static unsigned only_first, only_count;
 
 static void progress_make(void)
 {

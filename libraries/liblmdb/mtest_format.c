@@ -984,7 +984,7 @@ TEST(files_of_other_kinds_are_invalid)
     temp_dir_remove(dir);
 }
 
-TEST(file_cut_within_its_metas_is_corrupted)
+TEST(file_cut_within_its_metas_is_invalid)
 {
     char *dir = temp_dir_make();
     struct bytes sound = sound_file(dir);
@@ -995,7 +995,7 @@ TEST(file_cut_within_its_metas_is_corrupted)
 
     for (i = 0; i < ARRAY_COUNT(sizes); i++) {
         test_note("%zu bytes of %zu", sizes[i], sound.size);
-        check_refused(dir, sound.start, sizes[i], MDB_CORRUPTED);
+        check_refused(dir, sound.start, sizes[i], MDB_INVALID);
     }
     bytes_free(&sound);
     temp_dir_remove(dir);
@@ -1757,7 +1757,7 @@ int main(int argc, char **argv)
         TEST_ENTRY(branch_with_separators_of_very_different_lengths_splits),
         TEST_ENTRY(legal_oddities_are_read_and_written),
         TEST_ENTRY(files_of_other_kinds_are_invalid),
-        TEST_ENTRY(file_cut_within_its_metas_is_corrupted),
+        TEST_ENTRY(file_cut_within_its_metas_is_invalid),
         TEST_ENTRY(foreign_metas_are_refused),
         TEST_ENTRY(file_of_a_32_bit_system_is_invalid),
         TEST_ENTRY(foreign_lock_file_is_set_up_anew_unless_somebody_holds_it),
