@@ -2038,16 +2038,29 @@ static int pages_take(MDB_txn *txn, size_t n, pgno_t *out)
     return *out != PGNO_NONE ? MDB_SUCCESS : pages_take_hard(txn, n, out);
 }
 
-/* Takes back page numbers that were taken and not used. Without memory to note them they would be lost to the file: then
- * nobody may commit. */
+/* What all levels of a nested transaction share is wrong: none of them may commit. */
+static void txn_fail_all(MDB_txn *txn)
+{
+    for (; txn != NULL; txn = txn->parent)
+        txn->flags |= TXN_FAILED;
+}
+
+/* Takes back page numbers that were taken and not used. Without memory to note them they would be lost to the file. */
 static void pages_give_back(MDB_txn *txn, pgno_t pgno, size_t n)
 {
-    if (pgno + n == txn->next_pgno) {
+    if (pgno + n == txn->next_pgno)
         txn->next_pgno = pgno;
-    } else if (page_runs_add(&txn->env->writer.reclaimed, pgno, n) != MDB_SUCCESS) {
-        for (; txn != NULL; txn = txn->parent)
-            txn->flags |= TXN_FAILED;
-    }
+    else if (page_runs_add(&txn->env->writer.reclaimed, pgno, n) != MDB_SUCCESS)
+        txn_fail_all(txn);
+}
+
+/* Is one of these pages in use by this transaction? A damaged free list may name what it has given out already. */
+static bool pages_are_dirty(const MDB_txn *txn, pgno_t pgno, size_t n)
+{
+    for (; n > 0; n--, pgno++)
+        if (dirty_page(txn, pgno) != NULL)
+            return true;
+    return false;
 }
 
 /* New page numbers, adjacent, and memory for them, entered as dirty. */
@@ -2055,7 +2068,13 @@ static int dirty_new(MDB_txn *txn, size_t n, pgno_t *pgno, struct page **page)
 {
     int rc = pages_take(txn, n, pgno);
 
-    if (rc == MDB_SUCCESS && (rc = dirty_memory_take(txn, *pgno, n, page)) != MDB_SUCCESS)
+    if (rc != MDB_SUCCESS)
+        return rc;
+    if (pages_are_dirty(txn, *pgno, n)) {
+        txn_fail_all(txn);
+        return MDB_CORRUPTED;
+    }
+    if ((rc = dirty_memory_take(txn, *pgno, n, page)) != MDB_SUCCESS)
         pages_give_back(txn, *pgno, n);
     return rc;
 }
@@ -2163,6 +2182,8 @@ static int page_touch_held(MDB_txn *txn, struct page **page)
         return MDB_SUCCESS;
     }
     if (txn_in_place(txn)) {
+        if (page_table_find(&txn->saved, old->pgno) != NULL) /* freed by this transaction, and reached by another way */
+            return txn_corrupted(txn);
         if ((rc = page_table_reserve(&txn->saved, 1)) != MDB_SUCCESS)
             return txn_fail(txn, rc);
         copy = page_memory_take(&txn->env->writer, txn_page_size(txn));
@@ -2185,13 +2206,19 @@ static int page_touch(MDB_txn *txn, struct page **page)
 {
     const struct page *old = *page;
     void *own = page_table_find(&txn->dirty, old->pgno);
+    const struct page *held;
     struct page *copy;
     pgno_t pgno;
     int rc;
 
     if (own == old)
         return MDB_SUCCESS;
-    if (own == SPILLED || ancestor_holds(txn, old->pgno))
+    if (own == SPILLED)
+        return page_touch_held(txn, page);
+    held = txn->parent != NULL ? dirty_page(txn->parent, old->pgno) : NULL;
+    if (own != NULL || (held != NULL && held != old)) /* one number, two pages: reached by two ways, or free as well */
+        return txn_corrupted(txn);
+    if (held != NULL)
         return page_touch_held(txn, page);
     if ((rc = page_list_reserve(&txn->freed, 1)) != MDB_SUCCESS)
         return txn_fail(txn, rc);
@@ -3146,9 +3173,11 @@ static int core_seek_near(struct core *core, const MDB_val *key, bool *exact)
 static int core_entry(struct core *core, struct entry *entry)
 {
     const struct level *leaf = core_leaf(core);
-    int rc = page_entry(leaf->page, core_page_size(core), leaf->index, entry);
 
-    return rc == MDB_SUCCESS ? rc : txn_corrupted(core->txn);
+    if (unlikely(leaf->index >= page_count(leaf->page)) /* a damaged free list let another page take this one's place */
+        || unlikely(page_entry(leaf->page, core_page_size(core), leaf->index, entry) != MDB_SUCCESS))
+        return txn_corrupted(core->txn);
+    return MDB_SUCCESS;
 }
 
 /* ==== 9. Tree ========================================================================================================
@@ -4186,7 +4215,8 @@ static inline int dups_value(const MDB_cursor *cursor, const struct entry *entry
         *value = entry->data;
         return MDB_SUCCESS;
     }
-    if (page_key(leaf->page, core_page_size(&dups->core), leaf->index, value) != MDB_SUCCESS)
+    if (unlikely(leaf->index >= page_count(leaf->page))
+        || unlikely(page_key(leaf->page, core_page_size(&dups->core), leaf->index, value) != MDB_SUCCESS))
         return txn_corrupted(cursor->core.txn);
     return MDB_SUCCESS;
 }
@@ -5719,9 +5749,7 @@ static int free_list_pull(MDB_txn *txn, bool *pulled)
     if (rc != MDB_SUCCESS)
         return rc;
     if ((rc = record_reclaim(txn, &value)) != MDB_SUCCESS) {
-        /* A part of the record may be among the reclaimed pages, which all levels share: none may commit. */
-        for (; txn != NULL; txn = txn->parent)
-            txn->flags |= TXN_FAILED;
+        txn_fail_all(txn); /* a part of the record may be among the reclaimed pages, and come again */
         return rc;
     }
     writer->pulled_last = id;
@@ -6663,8 +6691,9 @@ static int nested_give_freed(MDB_txn *parent, const struct page_list *freed_dirt
 
     for (i = 0; i < freed_dirty->count && rc == MDB_SUCCESS; i++) {
         pgno_t pgno = freed_dirty->ids[i];
+        const struct page *page = dirty_page(parent, pgno);
 
-        rc = pages_free(parent, pgno, page_run_length(dirty_page(parent, pgno)));
+        rc = page != NULL ? pages_free(parent, pgno, page_run_length(page)) : MDB_CORRUPTED; /* freed twice */
     }
     return rc;
 }

@@ -1,5 +1,4 @@
-/* Twenty small inputs that are known to have broken libraries of this kind. Each is one or more tests; their numbers are
- * those by which the cases are known. */
+/* Twenty small inputs that are known to have broken libraries of this kind. Each is one or more tests. */
 #include "mtest_fault.h"
 
 #include <sched.h>
@@ -66,8 +65,8 @@ TEST(case_01_multiple_stores_what_is_not_there_yet)
     static const struct {
         unsigned first, count;
     } cases[] = {
-        { 5, 1 }, { 8, 1 }, { 6, 1 }, { 5, 2 }, { 7, 2 }, { 8, 2 }, { 4, 6 }, { 5, 5000 }, { 0, 5000 }, { 8, 5000 }, { 0, 0 },
-        { 100, 1 }, { 100, 5000 },
+        { 5, 1 }, { 8, 1 }, { 6, 1 }, { 5, 2 }, { 7, 2 }, { 8, 2 }, { 4, 6 }, { 5, 5000 }, { 0, 5000 }, { 8, 5000 },
+        { 0, 0 }, { 100, 1 }, { 100, 5000 },
     };
     size_t i;
 
@@ -319,7 +318,8 @@ TEST(case_05_two_cursors_in_a_set_of_two)
     static const struct script_case cases[] = {
         { MDB_DUPSORT, "a=x a=y", "1:FIRST a=x, 2:FIRST a=x, 1:del - ok, 2:GET_CURRENT a=y, 2:NEXT NOTFOUND", "a=y" },
         { MDB_DUPSORT, "a=x a=y b=z", "1:FIRST a=x, 2:FIRST a=x, 1:del - ok, 2:NEXT a=y, 2:NEXT b=z", "a=y b=z" },
-        { MDB_DUPSORT, "a=x a=y", "1:FIRST a=x, 2:FIRST a=x, 1:del - ok, 1:del - ok, 2:NEXT NOTFOUND, 2:FIRST NOTFOUND", "" },
+        { MDB_DUPSORT, "a=x a=y",
+          "1:FIRST a=x, 2:FIRST a=x, 1:del - ok, 1:del - ok, 2:NEXT NOTFOUND, 2:FIRST NOTFOUND", "" },
         { MDB_DUPSORT, "a=x a=y", "1:FIRST a=x, 2:LAST a=y, 1:del - ok, 2:GET_CURRENT a=y, 2:count 1", "a=y" },
         { MDB_DUPSORT, "a=x a=y", "1:LAST a=y, 2:FIRST a=x, 1:del - ok, 2:GET_CURRENT a=x, 2:NEXT NOTFOUND", "a=x" },
         { MDB_DUPSORT, "a=x a=y", "1:FIRST a=x, 2:FIRST a=x, 1:delall - ok, 2:NEXT NOTFOUND", "" },
@@ -383,7 +383,8 @@ TEST(case_06_get_both_range_stays_on_its_key)
         { MDB_DUPSORT, "k1=v1 k1=v2 k1=v3 k3=v9", "GET_BOTH_RANGE k1 v4 NOTFOUND, FIRST_DUP k1=v1", NULL },
         { MDB_DUPSORT, "k1=v1 k1=v2 k1=v3", "GET_BOTH_RANGE k2 v NOTFOUND", NULL },
         { MDB_DUPSORT, "k1=v1 k1=v2 k1=v3 k3=v", "GET_BOTH_RANGE k2 v NOTFOUND", NULL },
-        { MDB_DUPSORT, "k1=v2", "GET_BOTH_RANGE k0 v NOTFOUND, GET_BOTH_RANGE k1 v1 k1=v2, GET_BOTH_RANGE k1 v2 k1=v2", NULL },
+        { MDB_DUPSORT, "k1=v2", "GET_BOTH_RANGE k0 v NOTFOUND, GET_BOTH_RANGE k1 v1 k1=v2, GET_BOTH_RANGE k1 v2 k1=v2",
+          NULL },
         { MDB_DUPSORT, "k1=v2", "GET_BOTH_RANGE k1 v3 NOTFOUND, FIRST_DUP k1=v2, LAST_DUP k1=v2", NULL },
         { MDB_DUPSORT, "k1=v2 k3=v3", "GET_BOTH_RANGE k1 v3 NOTFOUND, LAST_DUP k1=v2, NEXT k3=v3", NULL },
         { MDB_DUPSORT, "k1=v2", "GET_BOTH_RANGE k2 v NOTFOUND", NULL },
@@ -419,8 +420,8 @@ TEST(case_06_get_both_range_stays_on_its_key)
 
 enum { GROUP = 8, GROUPED_MAX = 3000 };
 
-/* Keys of a group share all but their last byte, and may be long: a separator within a group is as long as its keys, one
- * between groups is short. */
+/* Keys of a group share all but their last byte, and may be long: a separator within a group is as long as its keys,
+ * one between groups is short. */
 static MDB_val grouped_key(unsigned number, size_t longest, unsigned char *bytes)
 {
     struct random random = { number / GROUP };
@@ -829,8 +830,8 @@ static void commit_under_fault(unsigned env_flags, enum fault_kind kind, int err
         fault.lasting = lasting;
         rc = mdb_txn_commit(scene.txn);
         count = fault_end();
-        test_note("flags %#x, kind %d, error %d, lasting %d, call %u of %u", env_flags, (int)kind, error, lasting, number,
-                  count);
+        test_note("flags %#x, kind %d, error %d, lasting %d, call %u of %u", env_flags, (int)kind, error, lasting,
+                  number, count);
         if (count < number) {
             CHECK_OK(rc);
             break;
@@ -995,7 +996,8 @@ TEST(case_12_reading_without_permission_to_write_needs_nolock)
 static void open_on_read_only_media(struct parent *parent, const char *dir)
 {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
-        || mount(dir, dir, NULL, MS_BIND, NULL) != 0 || mount(NULL, dir, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0) {
+        || mount(dir, dir, NULL, MS_BIND, NULL) != 0
+        || mount(NULL, dir, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0) {
         PARENT_SEND(parent, 's');
         return;
     }
@@ -1084,10 +1086,11 @@ static int other_word_size_build(const char *dir)
     else
         strcpy(source, ".");
     file_write(path_in(dir, "other.c"), other_word_size_source, strlen(other_word_size_source));
-    if (shell(output, "cd '%s' && printf 'int main(void){return 0;}' > try.c && gcc -m32 -pthread try.c -o try", dir) != 0)
+    file_write(path_in(dir, "try.c"), "int main(void) { return 0; }", 28);
+    if (shell(output, "gcc -m32 -pthread '%s/try.c' -o '%s/try'", dir, dir) != 0)
         return 0;
-    if (shell(output, "gcc -m32 -O0 -pthread -w -I '%s' -o '%s/other' '%s/other.c' '%s/mdb.c' '%s/midl.c'", source, dir, dir,
-              source, source) != 0) {
+    if (shell(output, "gcc -m32 -O0 -pthread -w -I '%s' -o '%s/other' '%s/other.c' '%s/mdb.c' '%s/midl.c'", source, dir,
+              dir, source, source) != 0) {
         file_print(output);
         test_fail(__FILE__, __LINE__, "the library does not compile for 32-bit systems");
     }
@@ -1230,7 +1233,9 @@ static void check_same_records(MDB_txn *first_txn, MDB_dbi first, MDB_txn *secon
 
 static void check_same_databases(const char *first_dir, const char *second_dir)
 {
-    MDB_env *envs[2] = { env_open_again(first_dir, MDB_RDONLY, 0, SCENE_DBS), env_open_again(second_dir, MDB_RDONLY, 0, SCENE_DBS) };
+    MDB_env *envs[2] = {
+        env_open_again(first_dir, MDB_RDONLY, 0, SCENE_DBS), env_open_again(second_dir, MDB_RDONLY, 0, SCENE_DBS),
+    };
     MDB_txn *txns[2] = { begin_read(envs[0]), begin_read(envs[1]) };
     size_t i;
 
@@ -1350,7 +1355,7 @@ static void overwrite_all(unsigned env_flags, unsigned ways)
         MDB_val key = val_text(numeral.text), data = val_text("new");
         MDB_txn *parent = scene.txn;
 
-        test_note("flags %#x, ways %#x, size %zu after %zu", env_flags, ways, size, i > 0 ? overwritten_sizes[i - 1] : 0);
+        test_note("flags %#x, ways %#x, size %zu, number %u", env_flags, ways, size, i);
         if (ways & ABORTED) {
             MDB_txn *child = begin_nested(scene.env, parent);
 
@@ -1463,14 +1468,17 @@ TEST(case_17_cursor_at_the_end_sees_what_is_put_behind)
 {
     static const struct script_case cases[] = {
         { 0, "a=1 b=2", "LAST b=2, NEXT NOTFOUND, put c=3 ok, NEXT c=3", "a=1 b=2 c=3" },
-        { 0, "a=1 b=2", "LAST b=2, NEXT NOTFOUND, put c=3 ok, NEXT c=3, cput d=4 ok, GET_CURRENT d=4, PREV c=3, NEXT d=4",
+        { 0, "a=1 b=2",
+          "LAST b=2, NEXT NOTFOUND, put c=3 ok, NEXT c=3, cput d=4 ok, GET_CURRENT d=4, PREV c=3, NEXT d=4",
           "a=1 b=2 c=3 d=4" },
         { 0, "a=1 b=2", "LAST b=2, NEXT NOTFOUND, cput d=4 ok, GET_CURRENT d=4, PREV b=2, NEXT d=4", "a=1 b=2 d=4" },
-        { 0, "a=1 b=2", "LAST b=2, NEXT NOTFOUND, cput aa=4 ok, GET_CURRENT aa=4, PREV a=1, NEXT aa=4", "a=1 aa=4 b=2" },
+        { 0, "a=1 b=2", "LAST b=2, NEXT NOTFOUND, cput aa=4 ok, GET_CURRENT aa=4, PREV a=1, NEXT aa=4",
+          "a=1 aa=4 b=2" },
         { MDB_DUPSORT, "a=1 a=2", "LAST a=2, NEXT NOTFOUND, put a=3 ok, NEXT a=3, FIRST_DUP a=1, LAST_DUP a=3",
           "a=1 a=2 a=3" },
         { MDB_DUPSORT, "a=1", "LAST a=1, NEXT NOTFOUND, put a=2 ok, FIRST_DUP a=1, NEXT a=2", "a=1 a=2" },
-        { MDB_DUPSORT, "a=1 a=2", "LAST a=2, NEXT NOTFOUND, put a=3 ok, FIRST_DUP a=1, NEXT a=2, NEXT a=3", "a=1 a=2 a=3" },
+        { MDB_DUPSORT, "a=1 a=2", "LAST a=2, NEXT NOTFOUND, put a=3 ok, FIRST_DUP a=1, NEXT a=2, NEXT a=3",
+          "a=1 a=2 a=3" },
         { MDB_DUPSORT, "a=1 a=2", "LAST a=2, NEXT NOTFOUND, cput a=4 ok, GET_CURRENT a=4, PREV a=2, NEXT a=4",
           "a=1 a=2 a=4" },
         { MDB_DUPSORT, "a=1 a=2", "LAST a=2, NEXT NOTFOUND, put b=1 ok, NEXT b=1, FIRST_DUP b=1, PREV a=2",

@@ -12,14 +12,6 @@ enum { TEXT_SIZE_MAX = 1 << 16 };
 
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Tells the thread sanitizer, where it is at work, what to keep quiet about: lines of "kind:function". */
-#define TEST_SUPPRESSES(text) \
-    const char *__tsan_default_suppressions(void); \
-    const char *__tsan_default_suppressions(void) \
-    { \
-        return (text); \
-    }
-
 /* ==== Results as text ==================================================== */
 
 static inline const char *code_text(int rc)

@@ -392,18 +392,20 @@ TEST(get_both_finds_every_value_and_every_gap)
 TEST(values_are_found_and_counted)
 {
     static const struct script_case cases[] = {
-        { MDB_DUPSORT, "a=1 a=3 b=2", "GET_BOTH a 1 a=1, GET_BOTH a 3 a=3, GET_BOTH a 2 NOTFOUND, GET_BOTH b 1 NOTFOUND",
-          NULL },
+        { MDB_DUPSORT, "a=1 a=3 b=2",
+          "GET_BOTH a 1 a=1, GET_BOTH a 3 a=3, GET_BOTH a 2 NOTFOUND, GET_BOTH b 1 NOTFOUND", NULL },
         { MDB_DUPSORT, "a=1 a=3 b=2", "GET_BOTH_RANGE a 2 a=3, GET_BOTH_RANGE a 0 a=1, GET_BOTH_RANGE b 1 b=2", NULL },
         { MDB_DUPSORT, "a=1 a=3 b=2", "GET_BOTH_RANGE a 4 NOTFOUND, LAST_DUP a=3, PREV_DUP a=1", NULL },
         { MDB_DUPSORT, "a=1 a=3 b=2", "GET_BOTH_RANGE a 4 NOTFOUND, FIRST_DUP a=1", NULL },
         { MDB_DUPSORT, "a=1 b=2", "GET_BOTH_RANGE a 4 NOTFOUND, LAST_DUP a=1, NEXT b=2", NULL },
-        { MDB_DUPSORT, "a=1 c=2", "GET_BOTH_RANGE b 0 NOTFOUND, GET_BOTH b 2 NOTFOUND, GET_BOTH_RANGE d 0 NOTFOUND", NULL },
+        { MDB_DUPSORT, "a=1 c=2", "GET_BOTH_RANGE b 0 NOTFOUND, GET_BOTH b 2 NOTFOUND, GET_BOTH_RANGE d 0 NOTFOUND",
+          NULL },
         { MDB_DUPSORT, "a=1 a=2 a=3 b=1", "FIRST a=1, count 3, NEXT a=2, count 3, LAST b=1, count 1", NULL },
         { MDB_DUPSORT, "a=1 a=2", "FIRST a=1, put a=3 ok, count 3, mdel a=1 ok, count 2, mdel a=2 ok, count 1", "a=3" },
         { MDB_DUPSORT, "a=1 a=2", "GET_BOTH a - NOTFOUND, GET_BOTH_RANGE a - a=1", NULL },
         { MDB_DUPSORT, "a=1 a=2", "GET_BOTH - 1 BAD_VALSIZE, GET_BOTH_RANGE - 1 BAD_VALSIZE", NULL },
-        { MDB_DUPSORT, "a=1 a=2 b=1", "LAST_DUP EINVAL, SET b b=1, FIRST_DUP b=1, LAST_DUP b=1, NEXT_DUP NOTFOUND", NULL },
+        { MDB_DUPSORT, "a=1 a=2 b=1", "LAST_DUP EINVAL, SET b b=1, FIRST_DUP b=1, LAST_DUP b=1, NEXT_DUP NOTFOUND",
+          NULL },
     };
 
     script_cases_run(cases, ARRAY_COUNT(cases));
@@ -446,7 +448,7 @@ TEST(put_of_a_duplicate_obeys_each_flag)
         for (i = 0; i < ARRAY_COUNT(cases); i++) {
             struct scene scene;
             MDB_cursor *cursor;
-            int through_cursor;
+            int through_cursor, rc;
 
             for (through_cursor = 0; through_cursor < 2; through_cursor++) {
                 scene_open(&scene, MDB_NOSYNC, kinds[kind]);
@@ -454,10 +456,11 @@ TEST(put_of_a_duplicate_obeys_each_flag)
                 test_note("kind %zu, case %zu, through a cursor: %d", kind, i, through_cursor);
                 if (through_cursor) {
                     cursor = scene_cursor(&scene);
-                    CHECK_CODE(cursor_put_text(cursor, cases[i].key, cases[i].value, cases[i].flags), cases[i].code);
+                    rc = cursor_put_text(cursor, cases[i].key, cases[i].value, cases[i].flags);
                 } else {
-                    CHECK_CODE(put_text(scene.txn, scene.dbi, cases[i].key, cases[i].value, cases[i].flags), cases[i].code);
+                    rc = put_text(scene.txn, scene.dbi, cases[i].key, cases[i].value, cases[i].flags);
                 }
+                CHECK_CODE(rc, cases[i].code);
                 CHECK_CONTENTS(scene.txn, scene.dbi, cases[i].after);
                 put_records(scene.txn, scene.dbi, "z=9");
                 scene_close(&scene);
@@ -580,9 +583,11 @@ TEST(empty_value_is_a_value_like_any_other)
 TEST(current_replaces_one_value)
 {
     static const struct script_case cases[] = {
-        { MDB_DUPSORT, "a=1 a=3 a=5", "GET_BOTH a 3 a=3, ccurrent a=4 ok, GET_CURRENT a=4, NEXT a=5, count 3", "a=1 a=4 a=5" },
+        { MDB_DUPSORT, "a=1 a=3 a=5", "GET_BOTH a 3 a=3, ccurrent a=4 ok, GET_CURRENT a=4, NEXT a=5, count 3",
+          "a=1 a=4 a=5" },
         { MDB_DUPSORT, "a=1 a=3 a=5", "GET_BOTH a 3 a=3, ccurrent a=3 ok, GET_CURRENT a=3, count 3", NULL },
-        { MDB_DUPSORT, "a=1 a=3 a=5", "GET_BOTH a 3 a=3, ccurrent a=33 ok, GET_CURRENT a=33, NEXT a=5", "a=1 a=33 a=5" },
+        { MDB_DUPSORT, "a=1 a=3 a=5", "GET_BOTH a 3 a=3, ccurrent a=33 ok, GET_CURRENT a=33, NEXT a=5",
+          "a=1 a=33 a=5" },
         { MDB_DUPSORT, "a=1 a=3 a=5", "GET_BOTH a 3 a=3, ccurrent a=7 ok, GET_CURRENT a=7, PREV a=5", "a=1 a=5 a=7" },
         { MDB_DUPSORT, "a=1 a=3 a=5", "GET_BOTH a 3 a=3, ccurrent a=0 ok, GET_CURRENT a=0, NEXT a=1", "a=0 a=1 a=5" },
         { MDB_DUPSORT, "a=1 a=33 a=5", "GET_BOTH a 33 a=33, ccurrent a=2 ok, GET_CURRENT a=2", "a=1 a=2 a=5" },
@@ -743,7 +748,8 @@ TEST(values_sort_by_their_bytes)
 {
     static const struct script_case cases[] = {
         { MDB_DUPSORT, "k=ab k=a k=abc k=b k=aa", "FIRST k=a", "k=a k=aa k=ab k=abc k=b" },
-        { MDB_DUPSORT, "k=\xff k=\x01 k=\x80 k=\x7f k=\x7f\xff", "FIRST k=\x01", "k=\x01 k=\x7f k=\x7f\xff k=\x80 k=\xff" },
+        { MDB_DUPSORT, "k=\xff k=\x01 k=\x80 k=\x7f k=\x7f\xff", "FIRST k=\x01",
+          "k=\x01 k=\x7f k=\x7f\xff k=\x80 k=\xff" },
         { MDB_DUPSORT | MDB_REVERSEDUP, "k=ab k=ba k=c k=aa", "FIRST k=aa", "k=aa k=ba k=ab k=c" },
         { MDB_DUPSORT | MDB_REVERSEDUP | MDB_DUPFIXED, "k=ab k=ba k=cc k=aa", "FIRST k=aa", "k=aa k=ba k=ab k=cc" },
     };

@@ -91,7 +91,8 @@ static void fixed_del(struct fixed_set *set, unsigned number)
 }
 
 /* MDB_MULTIPLE with `count` values; *done is what data[1] said. */
-static int fixed_multiple(struct fixed_set *set, const unsigned char *bytes, unsigned count, unsigned flags, size_t *done)
+static int fixed_multiple(struct fixed_set *set, const unsigned char *bytes, unsigned count, unsigned flags,
+                          size_t *done)
 {
     MDB_cursor *cursor = scene_cursor(&set->scene);
     MDB_val key = val_text("set"), data[2];
@@ -657,7 +658,8 @@ TEST(pages_of_values_are_delivered_in_every_state)
     static const struct script_case cases[] = {
         { FIXED, "a=1", "FIRST a=1, GET_MULTIPLE 1, NEXT_MULTIPLE NOTFOUND, GET_CURRENT a=1", NULL },
         { FIXED, "a=1", "FIRST a=1, GET_MULTIPLE 1, PREV_MULTIPLE NOTFOUND", NULL },
-        { FIXED, "a=1 a=2 a=3 b=4", "FIRST a=1, GET_MULTIPLE 123, GET_CURRENT a=3, NEXT_MULTIPLE NOTFOUND, NEXT b=4", NULL },
+        { FIXED, "a=1 a=2 a=3 b=4", "FIRST a=1, GET_MULTIPLE 123, GET_CURRENT a=3, NEXT_MULTIPLE NOTFOUND, NEXT b=4",
+          NULL },
         { FIXED, "a=1 a=2 a=3 b=4", "GET_BOTH a 2 a=2, GET_MULTIPLE 123, GET_CURRENT a=3", NULL },
         { FIXED, "a=1 a=2 a=3 b=4", "LAST b=4, GET_MULTIPLE 4, PREV a=3, GET_MULTIPLE 123", NULL },
         { FIXED, "a=1 a=2 a=3 b=4", "NEXT_MULTIPLE 123, NEXT_MULTIPLE NOTFOUND, NEXT b=4, GET_MULTIPLE 4", NULL },

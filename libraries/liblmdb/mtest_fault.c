@@ -1,5 +1,5 @@
-/* Faults of the system: the n-th write, flush, resize, mapping or allocation fails, for all n. No call crashes, leaks or
- * lies: what failed changed nothing, what succeeded is there, and what comes next works. */
+/* Faults of the system: the n-th write, flush, resize, mapping or allocation fails, for all n. No call crashes, leaks
+ * or lies: what failed changed nothing, what succeeded is there, and what comes next works. */
 #include "mtest_fault.h"
 
 #include "mtest_common.h"
@@ -228,8 +228,9 @@ static void series_set(const struct series *series)
 static int series_end(struct series *series, int rc)
 {
     series->count = fault_end();
-    test_note("flags %#x, %s error %d, lasting %d, call %u of %u, gave %d", series->env_flags, faults[series->fault].name,
-              faults[series->fault].error, series->lasting, series->number, series->count, rc);
+    test_note("flags %#x, %s error %d, lasting %d, call %u of %u, gave %d", series->env_flags,
+              faults[series->fault].name, faults[series->fault].error, series->lasting, series->number, series->count,
+              rc);
     if (series->count < series->number) {
         CHECK_OK(rc);
         return 0;
@@ -544,7 +545,9 @@ TEST(drop_that_fails_leaves_the_databases)
 
 TEST(sync_that_fails_says_so)
 {
-    static const unsigned flags[] = { MDB_NOSYNC, MDB_NOSYNC | MDB_WRITEMAP, MDB_NOMETASYNC, MDB_WRITEMAP | MDB_MAPASYNC };
+    static const unsigned flags[] = {
+        MDB_NOSYNC, MDB_NOSYNC | MDB_WRITEMAP, MDB_NOMETASYNC, MDB_WRITEMAP | MDB_MAPASYNC,
+    };
     size_t kind;
 
     for (kind = 0; kind < ARRAY_COUNT(flags); kind++) {

@@ -1,21 +1,24 @@
-/* The data file, byte by byte: what is written stands where it should, files made by hand are read, and files that lie are
- * refused or answered with an error, never with a signal.
+/* The data file, byte by byte: what is written stands where it should, files made by hand are read, and files that lie
+ * are refused or answered with an error, never with a signal.
  *
  * This program reads and writes the bytes by offsets of its own, not through mdb_format.h: a mistake there shows here.
  *
  *     page       0 pgno u64, 8 pad u16, 10 flags u16, 12 lower u16, 14 upper u16 (overflow: 12 pages u32), 16 ...
  *     node       0 lo u16, 2 hi u16, 4 flags u16, 6 key size u16, 8 key, data
  *     record     0 pad u32, 4 flags u16, 6 depth u16, 8 branch, 16 leaf, 24 overflow, 32 entries, 40 root
- *     meta page  16 magic u32, 20 version u32, 24 address, 32 map size, 40 free list, 88 main, 136 last page, 144 txnid */
+ *     meta page  16 magic u32, 20 version u32, 24 address, 32 map size, 40 free list, 88 main, 136 last page,
+ *                144 transaction id */
 #include "mtest_common.h"
 
 enum {
-    BRANCH = 1, LEAF = 2, OVERFLOW = 4, META = 8, DIRTY = 0x10, LEAF2 = 0x20, SUBP = 0x40, LOOSE = 0x4000, KEEP = 0x8000,
+    BRANCH = 1, LEAF = 2, OVERFLOW = 4, META = 8, DIRTY = 0x10, LEAF2 = 0x20, SUBP = 0x40, LOOSE = 0x4000,
+    KEEP = 0x8000,
     BIGDATA = 1, SUBDATA = 2, DUPDATA = 4,
     AT_FLAGS = 10, AT_LOWER = 12, AT_UPPER = 14, AT_BODY = 16,
     RECORD_SIZE = 48, RECORD_FLAGS = 4, RECORD_DEPTH = 6, RECORD_BRANCH = 8, RECORD_LEAF = 16, RECORD_OVERFLOW = 24,
     RECORD_ENTRIES = 32, RECORD_ROOT = 40,
-    META_MAGIC = 16, META_VERSION = 20, META_MAPSIZE = 32, META_FREE = 40, META_MAIN = 88, META_LAST = 136, META_TXNID = 144
+    META_MAGIC = 16, META_VERSION = 20, META_MAPSIZE = 32, META_FREE = 40, META_MAIN = 88, META_LAST = 136,
+    META_TXNID = 144
 };
 
 #define NO_PAGE UINT64_MAX
@@ -166,10 +169,11 @@ static void raw_check_heap(unsigned char *page, size_t size)
 static void raw_check_fixed(const unsigned char *page, size_t size, unsigned width)
 {
     unsigned count = raw_count(page);
+    size_t used = AT_BODY + (size_t)count * width;
 
     CHECK_EQ(get16(page + 8), width);
-    CHECK(AT_BODY + (size_t)count * width <= size);
-    CHECK_EQ((uint16_t)(get16(page + AT_UPPER) - get16(page + AT_LOWER)), (uint16_t)(size - AT_BODY - (size_t)count * width));
+    CHECK(used <= size);
+    CHECK_EQ((uint16_t)(get16(page + AT_UPPER) - get16(page + AT_LOWER)), (uint16_t)(size - used));
 }
 
 static void raw_walk_tree(struct raw *raw, const unsigned char *record, unsigned db_flags, struct raw_counts *counts);
@@ -230,8 +234,8 @@ static uint64_t raw_check_node(struct raw *raw, unsigned char *node, unsigned db
     }
 }
 
-static void raw_walk_page(struct raw *raw, uint64_t pgno, unsigned depth, unsigned db_flags, const unsigned char *record,
-                          struct raw_counts *counts)
+static void raw_walk_page(struct raw *raw, uint64_t pgno, unsigned depth, unsigned db_flags,
+                          const unsigned char *record, struct raw_counts *counts)
 {
     unsigned char *page = raw_page(raw, pgno);
     unsigned flags = get16(page + AT_FLAGS), i;
@@ -504,7 +508,8 @@ static void kind_change(MDB_txn *txn, MDB_dbi dbi, size_t which, struct random *
     unsigned number = (unsigned)random_below(random, 250);
     uint32_t integer = number;
     struct numeral numeral = numeral_of(number);
-    MDB_val key = kinds[which].flags & MDB_INTEGERKEY ? val_of(&integer, sizeof(integer)) : val_text(numeral.text), data;
+    MDB_val key = kinds[which].flags & MDB_INTEGERKEY ? val_of(&integer, sizeof(integer)) : val_text(numeral.text);
+    MDB_val data;
     int rc;
 
     if (kinds[which].flags & MDB_DUPSORT && random_one_in(random, 2))
@@ -605,6 +610,7 @@ TEST(separators_are_short_where_keys_differ_early)
     MDB_dbi dbi = dbi_of(txn, NULL, 0);
     struct separators found = { 0, 0 };
     struct random random = { test_seed() };
+    const unsigned char *record;
     struct raw raw;
     unsigned i;
 
@@ -619,7 +625,8 @@ TEST(separators_are_short_where_keys_differ_early)
     mdb_env_close(env);
     raw_check_file(dir);
     raw = raw_open(dir);
-    separators_collect(&raw, get64(raw.meta + META_MAIN + RECORD_ROOT), get16(raw.meta + META_MAIN + RECORD_DEPTH), &found);
+    record = raw.meta + META_MAIN;
+    separators_collect(&raw, get64(record + RECORD_ROOT), get16(record + RECORD_DEPTH), &found);
     CHECK(found.count > 5);
     CHECK(found.longest <= 12);
     raw_close(&raw);
@@ -739,8 +746,8 @@ static void builder_finish(struct builder *builder, const char *dir, uint64_t pa
     free(builder->bytes);
 }
 
-/* Thirty-four children; the last seven separators are as long as keys can be, and the put needs one more of them. Half of
- * the number of separators is more than half of a page. */
+/* Thirty-four children; the last seven separators are as long as keys can be, and the put needs one more of them. A
+ * split by number would leave the half with these too full. */
 TEST(branch_with_separators_of_very_different_lengths_splits)
 {
     enum { CHILDREN = 34, LONG = 7, SHORT = CHILDREN - LONG, PAGE_SIZE = 4096 };
@@ -1326,9 +1333,12 @@ static void damaged_write(MDB_env *env, unsigned seed)
             for (k = 0; k < 25; k++) {
                 struct numeral numeral = numeral_of((unsigned)random_below(&random, 250));
                 uint32_t integer = (uint32_t)random_below(&random, 250);
-                MDB_val key = kinds[i].flags & MDB_INTEGERKEY ? val_of(&integer, sizeof(integer)) : val_text(numeral.text);
+                MDB_val key = val_text(numeral.text);
                 MDB_val data = kind_value(i, (unsigned)random_below(&random, 600), (size_t)mdb_env_get_maxkeysize(env),
                                           bytes);
+
+                if (kinds[i].flags & MDB_INTEGERKEY)
+                    key = val_of(&integer, sizeof(integer));
 
                 if (random_one_in(&random, 2))
                     EXPECTED(mdb_put(child != NULL ? child : txn, dbi, &key, &data, 0));
@@ -1460,7 +1470,8 @@ TEST(randomly_damaged_files_give_errors)
 
 /* ==== Damage of one kind each ============================================ */
 
-/* A file with two databases: "hit" will be damaged, "other" must stay readable. Depth 2 or more; large values at the end. */
+/* A file with two databases: "hit" will be damaged, "other" must stay readable. Depth 2 or more; large values at the
+ * end. */
 struct hit {
     char *dir;
     struct bytes file;
@@ -1506,8 +1517,8 @@ static struct hit hit_make(void)
 
 enum expected_at { AT_FIRST_KEY, AT_LAST_KEY };
 
-/* Reading the key gives MDB_CORRUPTED, "other" can be read; a write that meets the damage fails the transaction, and the
- * file is left as it is. */
+/* Reading the key gives MDB_CORRUPTED, "other" can be read; a write that meets the damage fails the transaction, and
+ * the file is left as it is. */
 static void hit_check(struct hit *hit, enum expected_at where, const char *what)
 {
     const char *key_text = where == AT_FIRST_KEY ? "00000000" : "00100002";

@@ -192,7 +192,8 @@ TEST(deleting_large_values_gives_back_exactly_their_pages)
             }
         }
         CHECK_OK(mdb_stat(scene.txn, scene.dbi, &stat));
-        CHECK_EQ(stat.ms_depth + stat.ms_leaf_pages + stat.ms_branch_pages + stat.ms_overflow_pages + stat.ms_entries, 0);
+        CHECK_EQ(stat.ms_depth + stat.ms_entries, 0);
+        CHECK_EQ(stat.ms_leaf_pages + stat.ms_branch_pages + stat.ms_overflow_pages, 0);
         free(shuffled);
         scene_close(&scene);
     }

@@ -153,7 +153,8 @@ static void picture_change_one(const struct pictured *pictured, MDB_txn *txn, st
     struct numeral numeral = numeral_of((unsigned)random_below(random, PICTURE_KEYS));
     unsigned which = (unsigned)random_below(random, PICTURED);
     MDB_val key = val_text(numeral.text), data;
-    size_t size = which == 2 ? 8 : (size_t)random_below(random, random_one_in(random, 6) && which == 0 ? sizeof(bytes) : 150);
+    size_t size_max = which == 0 && random_one_in(random, 6) ? sizeof(bytes) : 150;
+    size_t size = which == 2 ? 8 : (size_t)random_below(random, size_max);
     int rc;
 
     pattern_fill(bytes, size, (unsigned)random_next(random));

@@ -8,9 +8,6 @@
 
 #include "mtest_common.h"
 
-/* It does not know that pthread_mutex_timedlock may hand over the mutex of a dead owner, and takes it for unlocked. */
-TEST_SUPPRESSES("mutex:os_mutex_unlock\n")
-
 /* ==== Libraries ========================================================== */
 
 #define LIBRARY_CALLS(CALL) \
@@ -110,8 +107,8 @@ static void with_every_pair(void (*run)(void))
 #define PAIR_NOTE() test_note("here %s, child %s", pair.mine->kind, pair.childs->kind)
 
 /* ==== An environment with an invariant ===================================
- * Database "slots": the records 0 ... SLOTS - 1 all begin with the same number, which grows by one with each commit, and
- * are of changing sizes. Database "values", with duplicates: under "key", the last WINDOW such numbers. */
+ * Database "slots": the records 0 ... SLOTS - 1 all begin with the same number, which grows by one with each commit,
+ * and are of changing sizes. Database "values", with duplicates: under "key", the last WINDOW such numbers. */
 
 enum { SLOTS = 40, WINDOW = 150, LEDGER_MAP_SIZE = 64 << 20 };
 

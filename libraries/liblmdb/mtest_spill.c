@@ -126,7 +126,8 @@ TEST(abort_of_a_spilled_transaction_leaves_the_old_data)
             put_numbers(scene.txn, scene.dbi, 0, 1, 100);
             scene_commit(&scene);
             CHECK_OK(mdb_env_info(scene.env, &info));
-            /* A small commit takes a path of new pages, deep at small page sizes; an abort that lost pages lost thousands. */
+            /* A small commit takes a path of new pages, deep at small page sizes; an abort that lost pages would lose
+             * thousands. */
             CHECK(round == 0 || info.me_last_pgno <= pages + 16);
             pages = info.me_last_pgno;
         }
