@@ -1695,6 +1695,7 @@ static unsigned char spilled_mark;
 
 /* The free list is a tree of its own, so reading it stands far below; it is never read while it is being changed. */
 static int free_list_pull(MDB_txn *txn, bool *pulled);
+static int free_list_pending(MDB_txn *txn, size_t *pages);
 
 static bool txn_is_writer(const MDB_txn *txn)
 {
@@ -2001,6 +2002,24 @@ static int reclaim_pages(MDB_txn *txn, size_t n)
     return rc;
 }
 
+/* What the reserve is kept for comes back by itself if the next transaction can reclaim as much: then this one may use
+ * up to two thirds of it. Else a map that was emptied in one go would stay full, since no commit could follow. */
+static int pages_take_from_reserve(MDB_txn *txn, size_t n, pgno_t *out)
+{
+    size_t reserve = txn->reserve;
+    size_t pending = 0;
+    int rc = reserve > 0 ? free_list_pending(txn, &pending) : MDB_SUCCESS;
+
+    *out = PGNO_NONE;
+    if (rc != MDB_SUCCESS || reserve == 0 || pending < reserve)
+        return rc;
+    txn->reserve = 0;
+    if (pages_at_hand(txn) >= n + reserve / 3)
+        *out = pages_at_hand_take(txn, n);
+    txn->reserve = reserve;
+    return MDB_SUCCESS;
+}
+
 /* The map looks full. Pulls every record, first those that living readers let go, then those of dead ones. */
 static int pages_take_hard(MDB_txn *txn, size_t n, pgno_t *out)
 {
@@ -2021,7 +2040,9 @@ static int pages_take_hard(MDB_txn *txn, size_t n, pgno_t *out)
         if (*out != PGNO_NONE)
             return MDB_SUCCESS;
     }
-    return txn_fail(txn, MDB_MAP_FULL);
+    if ((rc = pages_take_from_reserve(txn, n, out)) != MDB_SUCCESS)
+        return txn_fail(txn, rc);
+    return *out != PGNO_NONE ? MDB_SUCCESS : txn_fail(txn, MDB_MAP_FULL);
 }
 
 /* Takes n adjacent page numbers: reclaimed ones, else the file grows. Keeps txn->reserve pages to be had. */
@@ -5755,6 +5776,26 @@ static int free_list_pull(MDB_txn *txn, bool *pulled)
     writer->pulled_last = id;
     *pulled = true;
     return MDB_SUCCESS;
+}
+
+/* How many pages of records that could not be pulled yet the next transaction will be able to pull. */
+static int free_list_pending(MDB_txn *txn, size_t *pages)
+{
+    txnid_t limit = readers_oldest(txn->env, txn->id);
+    txnid_t id = txn->env->writer.pulled_last;
+    MDB_val value;
+    int rc;
+
+    *pages = 0;
+    while ((rc = free_record_find(txn, id + 1, &id, &value)) == MDB_SUCCESS && id < limit) {
+        size_t count;
+
+        if (value.mv_size < sizeof count)
+            return txn_corrupted(txn);
+        memcpy(&count, value.mv_data, sizeof count);
+        *pages += count < txn->next_pgno ? count : 0;
+    }
+    return rc == MDB_NOTFOUND ? MDB_SUCCESS : rc;
 }
 
 /* ---- writing back ---- */
