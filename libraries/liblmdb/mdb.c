@@ -7431,9 +7431,7 @@ static int file_create(MDB_env *env, const char *path)
     if (bytes == NULL)
         return ENOMEM;
     meta_new(env, &meta);
-    /* The map of the meta pages is made first, at the end of the free place: it must not be in the way of the fixed one. */
-    if ((env->flags & MDB_FIXEDMAP) != 0
-        && (rc = os_map_place(env->mapsize + 4 * META_PAGES * PAGE_SIZE_MAX, &place)) == MDB_SUCCESS)
+    if ((env->flags & MDB_FIXEDMAP) != 0 && (rc = os_map_place(env->mapsize, &place)) == MDB_SUCCESS)
         meta.address = (size_t)place;
     for (number = 0; number < META_PAGES; number++) {
         struct meta_copy copy;

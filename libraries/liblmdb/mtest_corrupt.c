@@ -983,6 +983,7 @@ static void val_read(struct session *session, const MDB_val *val, int in_map)
     size_t offset = (uintptr_t)bytes % session->page_size, i;
 
     if (in_map && val->mv_size > 0 && offset != PAGE_HEADER && offset + val->mv_size > session->page_size) {
+        fprintf(stderr,"val %p offset %zu size %zu\n",(const void*)bytes,offset,val->mv_size);abort();
         stage_begin("given bytes that do not lie on one page");
         _exit(1);
     }
@@ -1290,7 +1291,7 @@ static int nested_change(struct session *session, unsigned depth)
     if (rc == MDB_SUCCESS)
         rc = changes_end(session, some_changes(session, depth + 1));
     session->txn = parent;
-    return rc == MDB_CORRUPTED ? MDB_BAD_TXN : rc; /* the parent is as it was before */
+    return rc;
 }
 
 static void write_some(struct session *session)
