@@ -7517,13 +7517,29 @@ static size_t meta_used_size(const MDB_env *env, const struct meta *meta)
     return (meta->last_pgno + 1) << env->page_shift;
 }
 
+static int metas_map(MDB_env *env)
+{
+    return os_map(env->data_fd, 0, META_PAGES * env->page_size, NULL, (env->flags & MDB_WRITEMAP) != 0, &env->metas);
+}
+
+/* Maps the file where its meta page says. The map of the meta pages makes way meanwhile: it may stand there. */
+static int map_make_fixed(MDB_env *env, const struct meta *meta, struct map **out)
+{
+    int rc;
+
+    os_unmap(env->metas, META_PAGES * env->page_size);
+    env->metas = NULL;
+    rc = map_make(env, env->mapsize, (void *)meta->address, out);
+    return rc == MDB_SUCCESS ? metas_map(env) : rc;
+}
+
 /* Chooses the map size, from the user's wish and what the file says, and maps the file. */
 static int env_map_first(MDB_env *env)
 {
     struct meta meta;
     struct map *map;
     bool previous = atomic_load_explicit(&env->previous, memory_order_relaxed);
-    int rc = os_map(env->data_fd, 0, META_PAGES * env->page_size, NULL, (env->flags & MDB_WRITEMAP) != 0, &env->metas);
+    int rc = metas_map(env);
 
     if (rc != MDB_SUCCESS || (rc = meta_newest(env, &meta, previous)) != MDB_SUCCESS)
         return rc;
@@ -7533,7 +7549,10 @@ static int env_map_first(MDB_env *env)
         env->mapsize = meta.mapsize;
     if (env->mapsize < meta_used_size(env, &meta))
         env->mapsize = meta_used_size(env, &meta);
-    rc = map_make(env, env->mapsize, (env->flags & MDB_FIXEDMAP) != 0 ? (void *)meta.address : NULL, &map);
+    if ((env->flags & MDB_FIXEDMAP) != 0)
+        rc = map_make_fixed(env, &meta, &map);
+    else
+        rc = map_make(env, env->mapsize, NULL, &map);
     if (rc == MDB_SUCCESS)
         atomic_store_explicit(&env->map, map, memory_order_release);
     return rc;

@@ -315,10 +315,16 @@ static inline size_t os_page_size(void)
  *  NULL: anywhere. */
 static inline int os_map(int fd, uint64_t offset, size_t size, void *address, bool writable, unsigned char **out)
 {
-    void *base = mmap(address, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, (off_t)offset);
+    int flags = MAP_SHARED;
+    void *base;
 
+#ifdef MAP_FIXED_NOREPLACE
+    if (address != NULL) /* a mere hint is passed over by kernels that align large maps */
+        flags |= MAP_FIXED_NOREPLACE;
+#endif
+    base = mmap(address, size, PROT_READ | (writable ? PROT_WRITE : 0), flags, fd, (off_t)offset);
     if (base == MAP_FAILED)
-        return os_error();
+        return errno == EEXIST ? EBUSY : os_error();
     if (address != NULL && base != address) {
         munmap(base, size);
         return EBUSY;

@@ -305,6 +305,9 @@ TEST(cursor_replaces_the_current_record)
         { 0, "a=1 b=2 c=3", "SET b b=2, ccurrent b=- ok, GET_CURRENT b=, NEXT c=3", "a=1 b= c=3" },
         { 0, "a=1 b=2 c=3", "LAST c=3, del - ok, ccurrent c=4 NOTFOUND", "a=1 b=2" },
         { 0, "a=1 b=2 c=3", "SET_RANGE d NOTFOUND, ccurrent c=4 NOTFOUND", NULL },
+        { 0, "a=1 b=2 c=3", "SET b b=2, ccurrent a=4 EINVAL, ccurrent bb=4 EINVAL, SET b b=2, ccurrent b=4 ok",
+          "a=1 b=4 c=3" },
+        { MDB_DUPSORT, "a=1 b=2 b=3", "SET b b=2, ccurrent a=4 EINVAL, SET b b=2, ccurrent b=25 ok", "a=1 b=25 b=3" },
     };
 
     script_cases_run(cases, ARRAY_COUNT(cases));

@@ -405,6 +405,118 @@ TEST(transaction_that_fails_leaves_the_state_before)
     every_series(write_under);
 }
 
+/* ==== Killed in the middle of a commit =================================== */
+
+/* What a child is to do, and at which call it dies. */
+static struct series dying;
+static enum fault_death dying_when;
+
+static void dying_writer(struct parent *parent, const char *path)
+{
+    MDB_env *env;
+    int rc;
+
+    (void)parent;
+    CHECK_OK(env_open_plainly(path, dying.env_flags, &env));
+    series_set(&dying);
+    fault.death = dying_when;
+    rc = generation_write(env, 2);
+    fault_end();
+    /* So many calls there are not. */
+    CHECK_OK(rc);
+    mdb_env_close(env);
+}
+
+/* Runs the child; gives whether it died. */
+static int dying_writer_dies(const char *dir)
+{
+    struct child child = child_start(dying_writer, dir);
+    int status;
+
+    child_pipes_close(&child);
+    while (waitpid(child.pid, &status, 0) < 0)
+        CHECK_EQ(errno, EINTR);
+    CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status);
+}
+
+/* The id of the newest meta page in the file. */
+static uint64_t newest_txnid(const char *dir)
+{
+    struct bytes file = file_read(path_in(dir, "data.mdb"));
+    uint64_t ids[2];
+
+    memcpy(&ids[0], file.start + 144, sizeof(ids[0]));
+    memcpy(&ids[1], file.start + test_page_size() + 144, sizeof(ids[1]));
+    bytes_free(&file);
+    return ids[0] > ids[1] ? ids[0] : ids[1];
+}
+
+/* A process dies at the n-th call of a commit, for all n, before it or right after it. Another one has the environment
+ * open, reads, and writes next; or nobody has, and the next to open it does. */
+static void killed_at_every(enum fault_kind kind, unsigned env_flags, int is_open)
+{
+    static const enum fault_death deaths[] = { DEATH_BEFORE, DEATH_AFTER };
+    size_t i;
+
+    for (dying.fault = 0; faults[dying.fault].kind != kind;)
+        dying.fault++;
+    dying.env_flags = env_flags;
+    dying.lasting = 0;
+    for (i = 0; i < ARRAY_COUNT(deaths); i++) {
+        int died = 1;
+
+        dying_when = deaths[i];
+        for (dying.number = 1; died; dying.number++) {
+            char *dir = temp_dir_make();
+            MDB_env *env;
+            MDB_txn *txn;
+            unsigned now;
+
+            CHECK_OK(env_open_plainly(dir, env_flags, &env));
+            CHECK_OK(generation_write(env, 1));
+            if (!is_open)
+                mdb_env_close(env);
+            died = dying_writer_dies(dir);
+            test_note("flags %#x, kind %d, death %d at call %u, open: %d", env_flags, (int)kind, (int)dying_when,
+                      dying.number, is_open);
+            if (!is_open)
+                CHECK_OK(env_open_plainly(dir, env_flags, &env));
+            now = generation_now(env);
+            CHECK(died ? now == 1 || now == 2 : now == 2);
+            /* What the dead one wrote to the end counts, though it did not come to say so. */
+            txn = begin_write(env);
+            CHECK_EQ(mdb_txn_id(txn), newest_txnid(dir) + 1);
+            mdb_txn_abort(txn);
+            now = generation_now(env);
+            CHECK_EQ(now == 2, newest_txnid(dir) == 2);
+            CHECK_OK(generation_write(env, 3));
+            CHECK_EQ(generation_now(env), 3);
+            CHECK_OK(generation_write(env, 4));
+            mdb_env_close(env);
+            run_check_tool(dir);
+            CHECK_OK(env_open_plainly(dir, env_flags | MDB_RDONLY, &env));
+            CHECK_EQ(generation_now(env), 4);
+            mdb_env_close(env);
+            temp_dir_remove(dir);
+        }
+    }
+}
+
+TEST(writer_killed_at_any_call_of_its_commit_leaves_a_committed_state)
+{
+    static const enum fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC };
+    size_t i, kind;
+    int is_open;
+
+    for (i = 0; i < ARRAY_COUNT(kinds); i++) {
+        for (kind = 0; kind < ARRAY_COUNT(env_kinds); kind++) {
+            for (is_open = 0; is_open < 2; is_open++)
+                killed_at_every(kinds[i], env_kinds[kind], is_open);
+        }
+    }
+}
+
 /* ==== Copying ============================================================ */
 
 static void copy_under(struct series *series)
@@ -611,6 +723,7 @@ int main(int argc, char **argv)
         TEST_ENTRY(creation_cut_short_is_completed_by_the_next_open),
         TEST_ENTRY(open_and_read_that_fail_leave_the_environment_usable),
         TEST_ENTRY(transaction_that_fails_leaves_the_state_before),
+        TEST_ENTRY(writer_killed_at_any_call_of_its_commit_leaves_a_committed_state),
         TEST_ENTRY(copy_that_fails_leaves_no_file),
         TEST_ENTRY(map_that_cannot_be_enlarged_stays),
         TEST_ENTRY(drop_that_fails_leaves_the_databases),

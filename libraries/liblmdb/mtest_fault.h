@@ -1,4 +1,5 @@
-/* Faults on request: the n-th write, flush, mapping or allocation of the library fails, or a write is cut short.
+/* Faults on request: the n-th write, flush, mapping or allocation of the library fails, or kills the process, or writes
+ * are cut short.
  *
  * The program that includes this defines the system's functions itself, so that the library, which is linked into it,
  * calls these; they pass on what is not to fail. Include it in the one source of a program, first of all. */
@@ -21,9 +22,13 @@ enum fault_kind {
     FAULT_MEMORY        /* malloc, calloc, realloc */
 };
 
+/* When the process dies: not at all, instead of the n-th call, or right after it. */
+enum fault_death { DEATH_NONE, DEATH_BEFORE, DEATH_AFTER };
+
 static struct {
     enum fault_kind kind;
     int error;
+    enum fault_death death;
     unsigned number;            /* of the call that fails, from 1; 0: none does, they are counted */
     int lasting;                /* so do all calls behind it */
     int cut_short;              /* writes do half of their work, and none fails */
@@ -55,8 +60,18 @@ static inline int fault_strikes(enum fault_kind kind)
     fault.count++;
     if (fault.number == 0 || fault.count < fault.number || (fault.count > fault.number && !fault.lasting))
         return 0;
+    if (fault.death == DEATH_BEFORE)
+        raise(SIGKILL);
     errno = fault.error;
-    return 1;
+    return fault.death == DEATH_NONE;
+}
+
+/* Passes on the result of a call that was done. */
+static inline ssize_t fault_passes(enum fault_kind kind, ssize_t result)
+{
+    if (fault.kind == kind && fault.death == DEATH_AFTER && fault.count == fault.number)
+        raise(SIGKILL);
+    return result;
 }
 
 /* How much of a write is done. */
@@ -88,7 +103,9 @@ static inline void fault_real(const char *name, void *function, size_t size)
     { \
         static ssize_t (*real)(int, const void *, size_t, off_t); \
         FAULT_REAL(real, #name); \
-        return fault_strikes(FAULT_WRITE) ? -1 : real(fd, bytes, fault_size(size), offset); \
+        if (fault_strikes(FAULT_WRITE)) \
+            return -1; \
+        return fault_passes(FAULT_WRITE, real(fd, bytes, fault_size(size), offset)); \
     }
 
 #define FAULT_PWRITEV(name) \
@@ -101,7 +118,8 @@ static inline void fault_real(const char *name, void *function, size_t size)
         if (fault_strikes(FAULT_WRITE)) \
             return -1; \
         first.iov_len = fault_size(first.iov_len); \
-        return first.iov_len < parts[0].iov_len ? real(fd, &first, 1, offset) : real(fd, parts, count, offset); \
+        return fault_passes(FAULT_WRITE, first.iov_len < parts[0].iov_len ? real(fd, &first, 1, offset) \
+                                                                          : real(fd, parts, count, offset)); \
     }
 
 #define FAULT_FTRUNCATE(name) \
@@ -127,7 +145,7 @@ static inline void fault_real(const char *name, void *function, size_t size)
     { \
         static int (*real)(int); \
         FAULT_REAL(real, #name); \
-        return fault_strikes(FAULT_SYNC) ? -1 : real(fd); \
+        return fault_strikes(FAULT_SYNC) ? -1 : (int)fault_passes(FAULT_SYNC, real(fd)); \
     }
 
 #define FAULT_MMAP(name) \
@@ -175,7 +193,7 @@ int msync(void *start, size_t size, int flags)
     static int (*real)(void *, size_t, int);
 
     FAULT_REAL(real, "msync");
-    return fault_strikes(FAULT_SYNC) ? -1 : real(start, size, flags);
+    return fault_strikes(FAULT_SYNC) ? -1 : (int)fault_passes(FAULT_SYNC, real(start, size, flags));
 }
 
 /* The sanitizers have allocators of their own, which these would replace. */

@@ -400,6 +400,34 @@ TEST(map_grows_while_readers_keep_the_one_they_began_with)
     }
 }
 
+TEST(fixed_map_grows_at_its_address)
+{
+    struct scene scene = small_scene(MDB_NOSYNC | MDB_FIXEDMAP, 0, 300);
+    MDB_envinfo before, after;
+    unsigned i;
+
+    put_numbers(scene.txn, scene.dbi, 0, 50, 100);
+    CHECK_OK(mdb_txn_commit(scene.txn));
+    CHECK_OK(mdb_env_info(scene.env, &before));
+    for (i = 1; i < 4; i++) {
+        int rc = mdb_env_set_mapsize(scene.env, map_of(300 * (i + 1)));
+
+        /* The addresses behind may be taken: then all stays as it was. */
+        CHECK(rc == MDB_SUCCESS || rc == EBUSY || rc == ENOMEM);
+        CHECK_OK(mdb_env_info(scene.env, &after));
+        CHECK(after.me_mapaddr == before.me_mapaddr);
+        CHECK_EQ(after.me_mapsize, rc == MDB_SUCCESS ? map_of(300 * (i + 1)) : before.me_mapsize);
+        before = after;
+        scene.txn = begin_write(scene.env);
+        check_numbers(scene.txn, scene.dbi, 0, 50 * i, 100);
+        put_numbers(scene.txn, scene.dbi, 50 * i, 50, 100);
+        CHECK_OK(mdb_txn_commit(scene.txn));
+    }
+    scene.txn = begin_write(scene.env);
+    check_numbers(scene.txn, scene.dbi, 0, 200, 100);
+    scene_close(&scene);
+}
+
 TEST(map_is_grown_again_and_again_within_one_task)
 {
     struct scene scene = small_scene(MDB_NOSYNC, 0, 64);
@@ -496,6 +524,9 @@ TEST(growth_by_another_process_is_reported_each_time)
         CHECK_RC(mdb_txn_begin(env, NULL, 0, &txn), MDB_MAP_RESIZED);
         CHECK_RC(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), MDB_MAP_RESIZED);
         CHECK_RC(mdb_txn_renew(parked), MDB_MAP_RESIZED);
+        /* What was refused holds no slot. */
+        for (k = 0; k < 130; k++)
+            CHECK_RC(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), MDB_MAP_RESIZED);
         CHECK_OK(mdb_env_set_mapsize(env, 0));
         CHECK_OK(mdb_txn_renew(parked));
         CHECK_EQ(walk_both(parked, dbi), round + 1);
@@ -538,6 +569,7 @@ int main(int argc, char **argv)
         TEST_ENTRY(overwriting_goes_on_for_ever_in_a_map_that_is_half_full),
         TEST_ENTRY(reader_that_holds_pages_fills_the_map_and_frees_it),
         TEST_ENTRY(map_grows_while_readers_keep_the_one_they_began_with),
+        TEST_ENTRY(fixed_map_grows_at_its_address),
         TEST_ENTRY(map_is_grown_again_and_again_within_one_task),
         TEST_ENTRY(map_does_not_shrink_below_what_is_in_use),
         TEST_ENTRY(growth_by_another_process_is_reported_each_time),

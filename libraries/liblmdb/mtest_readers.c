@@ -528,6 +528,60 @@ TEST(write_transaction_of_another_thread_waits)
     scene_close(&scene);
 }
 
+static void *begins_and_ends_in_it(void *argument)
+{
+    struct thread_task *task = argument;
+    MDB_txn *txn = begin_write(task->scene->env);
+
+    put_records(txn, task->scene->dbi, "lost=1");
+    return NULL;
+}
+
+/* What the thread had taken is lost, so a process of its own does this. */
+static void loses_a_thread(struct parent *parent, const char *path)
+{
+    struct scene scene = { .env = env_open_again(path, 0, 0, SCENE_DBS) };
+    struct thread_task task = { .scene = &scene };
+    pthread_t thread;
+    MDB_txn *txn = begin_write(scene.env);
+    unsigned i;
+
+    (void)parent;
+    scene.dbi = dbi_of(txn, "data", 0);
+    CHECK_OK(mdb_txn_commit(txn));
+    CHECK_EQ(pthread_create(&thread, NULL, begins_and_ends_in_it, &task), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    for (i = 0; i < 3; i++)
+        CHECK_RC(mdb_txn_begin(scene.env, NULL, 0, &txn), MDB_PANIC);
+    mdb_env_close(scene.env);
+    scene.env = env_open_again(path, 0, 0, SCENE_DBS);
+    txn = begin_write(scene.env);
+    scene.dbi = dbi_of(txn, "data", 0);
+    CHECK_CONTENTS(txn, scene.dbi, "a=1");
+    put_records(txn, scene.dbi, "b=2");
+    CHECK_OK(mdb_txn_commit(txn));
+    mdb_env_close(scene.env);
+}
+
+/* Nobody can end the transaction of a thread that is no more; so the environment must be opened anew. */
+TEST(thread_that_ends_inside_its_write_transaction_leaves_a_panic)
+{
+    struct scene scene;
+    struct child child;
+
+    scene_open(&scene, 0, 0);
+    put_records(scene.txn, scene.dbi, "a=1");
+    CHECK_OK(mdb_txn_commit(scene.txn));
+    mdb_env_close(scene.env);
+    child = child_start(loses_a_thread, scene.dir);
+    child_finish(&child);
+    scene.env = env_open_again(scene.dir, 0, 0, SCENE_DBS);
+    scene.txn = begin_write(scene.env);
+    CHECK_OK(mdb_dbi_open(scene.txn, "data", 0, &scene.dbi));
+    CHECK_CONTENTS(scene.txn, scene.dbi, "a=1 b=2");
+    scene_close(&scene);
+}
+
 TEST(second_read_transaction_of_a_thread_needs_notls)
 {
     struct scene scene;
@@ -813,6 +867,7 @@ int main(int argc, char **argv)
         TEST_ENTRY(writers_of_many_threads_take_turns),
         TEST_ENTRY(second_write_transaction_of_a_thread_is_edeadlk),
         TEST_ENTRY(write_transaction_of_another_thread_waits),
+        TEST_ENTRY(thread_that_ends_inside_its_write_transaction_leaves_a_panic),
         TEST_ENTRY(second_read_transaction_of_a_thread_needs_notls),
         TEST_ENTRY(writer_reads_beside_its_write_transaction),
         TEST_ENTRY(parked_reader_keeps_its_slot_but_no_pages),
