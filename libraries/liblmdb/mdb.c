@@ -1804,11 +1804,7 @@ static int run_get(MDB_txn *txn, pgno_t pgno, size_t data_size, struct page **ou
 
 /* ---- memory of dirty pages ---- */
 
-#ifdef MDB_DEBUG
-#define SLAB_PAGES 1u /* so that address sanitizers see each page alone */
-#else
 #define SLAB_PAGES 64u
-#endif
 #define SLAB_KEEP_BYTES ((size_t)16 << 20)
 
 struct slab {
@@ -1817,6 +1813,26 @@ struct slab {
     unsigned char bytes[];
 };
 
+#ifdef MDB_DEBUG
+/* Each page alone, and gone once it is given back, so that address sanitizers see every misuse. */
+static struct page *page_memory_take(struct writer *writer, size_t page_size)
+{
+    (void)writer;
+    return malloc(page_size);
+}
+
+static void page_memory_give(struct writer *writer, struct page *page)
+{
+    (void)writer;
+    free(page);
+}
+
+static void slabs_trim(struct writer *writer, size_t page_size)
+{
+    (void)writer;
+    (void)page_size;
+}
+#else
 /* Memory of one page, from a slab. A free page's first bytes link to the next. */
 static struct page *page_memory_take(struct writer *writer, size_t page_size)
 {
@@ -1855,14 +1871,14 @@ static void slabs_trim(struct writer *writer, size_t page_size)
     struct slab *slab = writer->slabs;
     size_t kept = 0;
 
-    if (writer->slabs_size <= SLAB_KEEP_BYTES && SLAB_PAGES > 1)
+    if (writer->slabs_size <= SLAB_KEEP_BYTES)
         return;
     writer->slabs = NULL;
     writer->slab_free = NULL;
     while (slab != NULL) {
         struct slab *next = slab->next;
 
-        if (SLAB_PAGES > 1 && kept + slab->size <= SLAB_KEEP_BYTES) {
+        if (kept + slab->size <= SLAB_KEEP_BYTES) {
             size_t offset;
 
             kept += slab->size;
@@ -1877,6 +1893,8 @@ static void slabs_trim(struct writer *writer, size_t page_size)
     }
     writer->slabs_size = kept;
 }
+
+#endif
 
 /* Everything a writer keeps between transactions. */
 static void writer_free(struct writer *writer)
@@ -1967,9 +1985,10 @@ static size_t pages_at_hand(const MDB_txn *txn)
 /* Takes n adjacent page numbers out of what is at hand. */
 static pgno_t pages_at_hand_take(MDB_txn *txn, size_t n)
 {
-    pgno_t pgno = page_runs_take(&txn->env->writer.reclaimed, n);
+    struct page_runs *reclaimed = &txn->env->writer.reclaimed;
+    pgno_t pgno = page_runs_take(reclaimed, n);
 
-    if (pgno == PGNO_NONE && n <= pages_to_grow(txn)) {
+    if (pgno == PGNO_NONE && !reclaimed->overlapping && n <= pages_to_grow(txn)) {
         pgno = txn->next_pgno;
         txn->next_pgno += n;
     }
@@ -2042,7 +2061,9 @@ static int pages_take_hard(MDB_txn *txn, size_t n, pgno_t *out)
     }
     if ((rc = pages_take_from_reserve(txn, n, out)) != MDB_SUCCESS)
         return txn_fail(txn, rc);
-    return *out != PGNO_NONE ? MDB_SUCCESS : txn_fail(txn, MDB_MAP_FULL);
+    if (*out != PGNO_NONE)
+        return MDB_SUCCESS;
+    return txn->env->writer.reclaimed.overlapping ? txn_corrupted(txn) : txn_fail(txn, MDB_MAP_FULL);
 }
 
 /* Takes n adjacent page numbers: reclaimed ones, else the file grows. Keeps txn->reserve pages to be had. */
@@ -2075,7 +2096,52 @@ static void pages_give_back(MDB_txn *txn, pgno_t pgno, size_t n)
         txn_fail_all(txn);
 }
 
-/* Is one of these pages in use by this transaction? A damaged free list may name what it has given out already. */
+/* ---- cursors on pages ---- */
+
+static bool core_stands_in(const struct core *core, const unsigned char *bytes, size_t size)
+{
+    unsigned level;
+
+    if (core->position == POS_NONE)
+        return false;
+    for (level = 0; level < core->depth; level++) {
+        const unsigned char *page = (const unsigned char *)core->path[level].page;
+
+        if (page >= bytes && page < bytes + size)
+            return true;
+    }
+    return false;
+}
+
+/* Does the cursor's inner core stand on pages of its own? */
+static bool dups_in_tree(const MDB_cursor *cursor)
+{
+    return cursor->dups != NULL && cursor->dups->loaded && cursor->dups->shape == DUPS_TREE
+        && cursor->core.position == POS_ON;
+}
+
+/* Does a cursor of this transaction stand on a page in these bytes? With `saved`, or what it was in the parents. */
+static bool cursors_stand_in(const MDB_txn *txn, const unsigned char *bytes, size_t size, bool saved)
+{
+    MDB_dbi dbi;
+
+    for (dbi = 0; dbi < txn->env->max_dbs; dbi++) {
+        const MDB_cursor *cursor;
+
+        for (cursor = txn->cursors[dbi]; cursor != NULL; cursor = cursor->next) {
+            const MDB_cursor *state;
+
+            for (state = cursor; state != NULL; state = saved ? state->saved : NULL)
+                if (core_stands_in(&state->core, bytes, size)
+                    || (dups_in_tree(state) && core_stands_in(&state->dups->core, bytes, size)))
+                    return true;
+        }
+    }
+    return false;
+}
+
+/* Is one of these pages in use by this transaction? A damaged free list may name what it has given out already, or, which
+ * matters where pages are written in place, what cursors stand on. */
 static bool pages_are_dirty(const MDB_txn *txn, pgno_t pgno, size_t n)
 {
     for (; n > 0; n--, pgno++)
@@ -2091,7 +2157,8 @@ static int dirty_new(MDB_txn *txn, size_t n, pgno_t *pgno, struct page **page)
 
     if (rc != MDB_SUCCESS)
         return rc;
-    if (pages_are_dirty(txn, *pgno, n)) {
+    if (pages_are_dirty(txn, *pgno, n)
+        || (txn_in_place(txn) && cursors_stand_in(txn, page_bytes(map_page(txn, *pgno)), n << txn->page_shift, true))) {
         txn_fail_all(txn);
         return MDB_CORRUPTED;
     }
@@ -2262,6 +2329,8 @@ static int pages_free(MDB_txn *txn, pgno_t pgno, size_t n)
     bool held = ancestor_holds(txn, pgno);
     int rc;
 
+    if (own != NULL && own != SPILLED && cursors_stand_in(txn, own, page_run_length(own) << txn->page_shift, false))
+        return txn_corrupted(txn); /* it is part of another tree too */
     if (held)
         rc = page_list_add(&txn->freed_dirty, pgno);
     else if (own != NULL)
@@ -2356,37 +2425,6 @@ static int pages_write(MDB_txn *txn, const struct dirty_entry *list, size_t coun
 
 /* ---- spilling ---- */
 
-static bool core_stands_on(const struct core *core, const struct page *page)
-{
-    unsigned level;
-
-    if (core->position == POS_NONE)
-        return false;
-    for (level = 0; level < core->depth; level++) {
-        if (core->path[level].page == page)
-            return true;
-    }
-    return false;
-}
-
-/* Does a cursor of this transaction stand on the page? */
-static bool cursor_stands_on(const MDB_txn *txn, const struct page *page)
-{
-    MDB_dbi dbi;
-
-    for (dbi = 0; dbi < txn->env->max_dbs; dbi++) {
-        const MDB_cursor *cursor;
-
-        for (cursor = txn->cursors[dbi]; cursor != NULL; cursor = cursor->next) {
-            if (core_stands_on(&cursor->core, page))
-                return true;
-            if (cursor->dups != NULL && cursor->dups->loaded && core_stands_on(&cursor->dups->core, page))
-                return true;
-        }
-    }
-    return false;
-}
-
 /* May this page be written early? Not what cursors stand on, what an ancestor holds, what the caller's value lies in;
  * branch pages are needed again too soon. */
 static bool spillable(const MDB_txn *txn, const struct page *page, const void *keep)
@@ -2398,7 +2436,7 @@ static bool spillable(const MDB_txn *txn, const struct page *page, const void *k
     if ((const unsigned char *)keep >= bytes
         && (const unsigned char *)keep < bytes + (page_run_length(page) << txn->page_shift))
         return false;
-    return !cursor_stands_on(txn, page);
+    return !cursors_stand_in(txn, bytes, 1, false);
 }
 
 /* Writes about half of the dirty pages to the file and gives back their memory. They can be touched again later. */
@@ -3201,6 +3239,25 @@ static int core_entry(struct core *core, struct entry *entry)
     return MDB_SUCCESS;
 }
 
+/* Does the path lead through sound pages, and to places that they have? In a damaged file a page can belong to two
+ * trees, and be changed as part of the other. */
+static bool core_path_ok(const struct core *core)
+{
+    unsigned level;
+
+    for (level = 0; core->position != POS_NONE && level < core->depth; level++) {
+        const struct level *place = &core->path[level];
+        bool leaf = level + 1u == core->depth;
+
+        if (core->sub_size == 0
+            && !page_tree_ok(place->page, place->page->pgno, level_kind(core, level), txn_page_size(core->txn)))
+            return false;
+        if (place->index >= page_count(place->page) + (leaf && core->position != POS_ON))
+            return false;
+    }
+    return true;
+}
+
 /* ==== 9. Tree ========================================================================================================
  * Insertion with split, deletion with rebalance, on one B+tree, through a core whose path is writable.
  * Owns: tree->record's root, depth and page counts.
@@ -3678,7 +3735,7 @@ static int neighbours_get(struct core *core, unsigned level, unsigned left_index
         &sibling);
     if (rc != MDB_SUCCESS)
         return rc;
-    if (sibling == core->path[level].page || !page_nodes_ok(sibling, txn_page_size(core->txn)))
+    if (!page_nodes_ok(sibling, txn_page_size(core->txn)) || core_stands_in(core, page_bytes(sibling), 1))
         return txn_corrupted(core->txn);
     out->parent = above->page;
     out->level = level;
@@ -4109,7 +4166,7 @@ static int txn_own_cursor(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **out)
         txn->own_cursors[dbi] = cursor;
     }
     *out = cursor;
-    return MDB_SUCCESS;
+    return core_path_ok(&cursor->core) ? MDB_SUCCESS : txn_corrupted(txn);
 }
 
 /* ---- duplicates ---- */
@@ -4180,11 +4237,14 @@ static int dups_sync(MDB_cursor *cursor)
     struct entry entry;
     int rc;
 
+    if (!core_path_ok(&cursor->core))
+        return txn_corrupted(cursor->core.txn);
     if (!cursor_has_dups(cursor) || cursor->core.position != POS_ON || !cursor->dups->loaded)
         return MDB_SUCCESS;
-    if ((rc = core_entry(&cursor->core, &entry)) != MDB_SUCCESS)
+    if ((rc = core_entry(&cursor->core, &entry)) != MDB_SUCCESS || (rc = dups_refresh(cursor, &entry)) != MDB_SUCCESS)
         return rc;
-    return dups_refresh(cursor, &entry);
+    return cursor->dups->shape == DUPS_SINGLE || core_path_ok(&cursor->dups->core) ? MDB_SUCCESS
+                                                                                  : txn_corrupted(cursor->core.txn);
 }
 
 static unsigned dups_leaf_count(const struct dups *dups)
@@ -5040,10 +5100,21 @@ static int dups_reread(MDB_cursor *cursor)
     return rc == MDB_SUCCESS ? dups_refresh(cursor, &entry) : rc;
 }
 
-/* Writes the record of a tree of duplicates back into the outer node. */
-static void dups_store_record(MDB_cursor *cursor)
+/* Writes the record of a tree of duplicates back into the outer node. That is where it was, unless the file is damaged:
+ * then the two trees may share a page, which has just been changed as part of the inner one. */
+static int dups_store_record(MDB_cursor *cursor)
 {
+    struct entry entry;
+    int rc;
+
+    if (!core_path_ok(&cursor->core))
+        return txn_corrupted(cursor->core.txn);
+    if ((rc = core_entry(&cursor->core, &entry)) != MDB_SUCCESS)
+        return rc;
+    if (entry.flags != (N_DUPDATA | N_SUBDATA))
+        return txn_corrupted(cursor->core.txn);
     memcpy(node_data(outer_node(cursor)), &cursor->dups->tree.record, sizeof cursor->dups->tree.record);
+    return MDB_SUCCESS;
 }
 
 /* Replaces what the outer node holds. */
@@ -5195,8 +5266,7 @@ static int dups_insert(MDB_cursor *cursor, const MDB_val *value)
     if ((rc = core_touch(&dups->core)) != MDB_SUCCESS || (rc = tree_insert(&dups->core, &entry)) != MDB_SUCCESS)
         return rc;
     dups->tree.record.entries++;
-    dups_store_record(cursor);
-    return MDB_SUCCESS;
+    return dups_store_record(cursor);
 }
 
 /* Inserts a new key with one value. */
@@ -5290,6 +5360,16 @@ static int put_pair(MDB_cursor *cursor, const MDB_val *key, const MDB_val *value
 /* Frees the pages of a tree, not those of its leaves' values. */
 static int tree_pages_free(MDB_txn *txn, const struct db_record *record, unsigned kind);
 
+/* The set that the cursor stands on goes: no cursor stands in it any more. */
+static void dups_leave(MDB_cursor *cursor)
+{
+    MDB_cursor *other;
+
+    for (other = cursor->core.txn->cursors[cursor->dbi]; other != NULL; other = other->next)
+        if (other == cursor || cursors_share_entry(other, cursor))
+            other->dups->loaded = false;
+}
+
 /* Removes the record, or the key with all its values, that the cursor stands on. The path is writable. */
 static int outer_remove(MDB_cursor *cursor)
 {
@@ -5305,6 +5385,7 @@ static int outer_remove(MDB_cursor *cursor)
     } else if (cursor_has_dups(cursor)) {
         if ((rc = dups_refresh(cursor, &entry)) != MDB_SUCCESS)
             return rc;
+        dups_leave(cursor);
         if (cursor->dups->shape == DUPS_TREE) {
             removed = cursor->dups->tree.record.entries;
             rc = tree_pages_free(core->txn, &cursor->dups->tree.record, cursor->dups->tree.leaf_kind);
@@ -5354,7 +5435,7 @@ static int dups_remove(MDB_cursor *cursor)
             rc = tree_remove(&dups->core);
         dups->tree.record.entries--;
         if (rc == MDB_SUCCESS)
-            dups_store_record(cursor);
+            rc = dups_store_record(cursor);
     }
     if (rc == MDB_SUCCESS)
         cursor->core.tree->record.entries--;
@@ -5749,6 +5830,8 @@ static int free_record_find(MDB_txn *txn, txnid_t id, txnid_t *found, MDB_val *v
     if (entry.key.mv_size != sizeof *found)
         return txn_corrupted(txn);
     memcpy(found, entry.key.mv_data, sizeof *found);
+    if (*found < id) /* out of order: who goes on from here might never come to an end */
+        return txn_corrupted(txn);
     return entry_value(txn, &entry, value);
 }
 
@@ -5951,18 +6034,37 @@ static int save_pass(struct free_save *save, bool *done)
     return MDB_SUCCESS;
 }
 
+/* The value of a record that was made by this transaction. It is found where it was put unless the tree is out of
+ * order. */
+static int save_find(struct free_save *save, txnid_t id, size_t room, unsigned char **bytes)
+{
+    MDB_txn *txn = save->txn;
+    struct core *core = &save->cursor->core;
+    MDB_val key = {sizeof id, &id};
+    struct entry entry;
+    const void *place;
+    bool exact;
+    int rc = core_seek(core, &key, &exact);
+
+    if (rc != MDB_SUCCESS || !exact)
+        return rc == MDB_SUCCESS || rc == MDB_NOTFOUND || rc == MDB_BAD_VALSIZE ? txn_corrupted(txn) : rc;
+    if ((rc = core_entry(core, &entry)) != MDB_SUCCESS)
+        return rc;
+    place = page_table_find(&txn->dirty, (entry.flags & N_BIGDATA) != 0 ? entry.pgno : core_leaf(core)->page->pgno);
+    if (place == NULL || place == SPILLED || entry.data.mv_size != (room + 1) * sizeof(pgno_t))
+        return txn_corrupted(txn);
+    *bytes = plain_value(core);
+    return MDB_SUCCESS;
+}
+
 /* Writes page numbers, descending, into a record that was made for them. */
 static int save_fill(struct free_save *save, txnid_t id, size_t room, const pgno_t *pages, size_t count)
 {
-    MDB_val key = {sizeof id, &id};
     unsigned char *bytes;
-    bool exact;
-    int rc = core_seek(&save->cursor->core, &key, &exact);
+    int rc = save_find(save, id, room, &bytes);
 
     if (rc != MDB_SUCCESS)
         return rc;
-    assert(exact);
-    bytes = plain_value(&save->cursor->core);
     memcpy(bytes, &count, sizeof count);
     if (count > 0)
         memcpy(bytes + sizeof count, pages, count * sizeof *pages);
@@ -6065,6 +6167,7 @@ static int drop_page(struct tree_drop *drop, pgno_t pgno, unsigned height)
 static int drop_children(struct tree_drop *drop, pgno_t pgno, unsigned height)
 {
     size_t page_size = txn_page_size(drop->txn);
+    const void *own = page_table_find(&drop->txn->dirty, pgno);
     struct page *page;
     unsigned i;
     int rc = page_get(drop->txn, pgno, height > 1 ? P_BRANCH : drop->leaf_kind, &page);
@@ -6075,6 +6178,8 @@ static int drop_children(struct tree_drop *drop, pgno_t pgno, unsigned height)
         if (page_entry(page, page_size, i, &entry) != MDB_SUCCESS)
             return txn_corrupted(drop->txn);
         rc = height > 1 ? drop_page(drop, entry.pgno, height - 1) : drop_value(drop, &entry);
+        if (rc == MDB_SUCCESS && page_table_find(&drop->txn->dirty, pgno) != own) /* freed: it stands below itself */
+            rc = txn_corrupted(drop->txn);
     }
     return rc;
 }
@@ -6739,6 +6844,37 @@ static int nested_give_freed(MDB_txn *parent, const struct page_list *freed_dirt
     return rc;
 }
 
+static bool core_stands_on_older(const MDB_txn *txn, const struct core *core)
+{
+    unsigned level;
+
+    for (level = 0; core->position != POS_NONE && level < core->depth; level++) {
+        const struct page *page = core->path[level].page;
+        const void *own = page_table_find(&txn->dirty, page->pgno);
+
+        if (own != NULL && own != page && page_table_find(&txn->parent->dirty, page->pgno) == page)
+            return true;
+    }
+    return false;
+}
+
+/* Does a cursor stand on an ancestor's page of which the transaction has a newer copy? All that went through its tree
+ * were moved to the copy: so the page is part of another tree too. */
+static bool cursors_stand_on_older(const MDB_txn *txn)
+{
+    MDB_dbi dbi;
+
+    for (dbi = 0; dbi < txn->env->max_dbs; dbi++) {
+        const MDB_cursor *cursor;
+
+        for (cursor = txn->cursors[dbi]; cursor != NULL; cursor = cursor->next)
+            if (core_stands_on_older(txn, &cursor->core)
+                || (dups_in_tree(cursor) && core_stands_on_older(txn, &cursor->dups->core)))
+                return true;
+    }
+    return false;
+}
+
 static int nested_commit(MDB_txn *txn)
 {
     MDB_txn *parent = txn->parent;
@@ -6749,6 +6885,10 @@ static int nested_commit(MDB_txn *txn)
     MDB_dbi dbi;
     int rc;
 
+    if (cursors_stand_on_older(txn)) {
+        nested_abort(txn);
+        return MDB_CORRUPTED;
+    }
     if ((rc = page_table_reserve(&parent->dirty, txn->dirty.count)) != MDB_SUCCESS
         || (rc = page_table_reserve(&parent->saved, txn->saved.count)) != MDB_SUCCESS
         || (rc = page_list_append(&parent->freed, &txn->freed)) != MDB_SUCCESS) {
@@ -6790,6 +6930,7 @@ static int commit_records(MDB_txn *txn)
     for (dbi = CORE_DBS; rc == MDB_SUCCESS && dbi < txn->env->max_dbs; dbi++) {
         const struct handle *handle = &txn->env->handles[dbi];
         MDB_val key = {handle->name_size, handle->name};
+        struct entry entry;
         bool exact;
 
         if ((txn->handle_state[dbi] & (HANDLE_DIRTY | HANDLE_LOADED)) != (HANDLE_DIRTY | HANDLE_LOADED))
@@ -6801,8 +6942,11 @@ static int commit_records(MDB_txn *txn)
             break;
         if (!exact)
             return txn_fail(txn, MDB_BAD_DBI);
-        if ((rc = core_touch(&cursor->core)) == MDB_SUCCESS)
-            memcpy(plain_value(&cursor->core), &txn->trees[dbi].record, sizeof txn->trees[dbi].record);
+        if ((rc = core_touch(&cursor->core)) != MDB_SUCCESS || (rc = core_entry(&cursor->core, &entry)) != MDB_SUCCESS)
+            break;
+        if (entry.flags != N_SUBDATA) /* another of this name, because the tree is out of order */
+            return txn_corrupted(txn);
+        memcpy(plain_value(&cursor->core), &txn->trees[dbi].record, sizeof txn->trees[dbi].record);
     }
     return rc == MDB_SUCCESS ? rc : txn_fail(txn, rc);
 }
@@ -7213,12 +7357,12 @@ int mdb_drop(MDB_txn *txn, MDB_dbi dbi, int del)
     if ((rc = txn_check_write(txn)) != MDB_SUCCESS || (rc = txn_tree(txn, dbi, &tree)) != MDB_SUCCESS)
         return rc;
     txn->reserve = 0;
+    cursors_leave(txn, dbi);
     rc = dbi == MAIN_DBI ? tree_drop_main(txn) : tree_drop_record(txn, &tree->record);
     if (rc != MDB_SUCCESS)
         return txn_fail(txn, rc);
     record_empty(&tree->record);
     tree->run_page = PGNO_NONE;
-    cursors_leave(txn, dbi);
     txn->flags |= TXN_DIRTY;
     txn->handle_state[dbi] |= HANDLE_DIRTY;
     if (dbi == MAIN_DBI)

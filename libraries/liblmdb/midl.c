@@ -663,6 +663,10 @@ pgno_t page_runs_take(struct page_runs *runs, size_t n)
         run_release(runs, run);
         return first;
     }
+    if (run->length > n + 1 && page_table_find(&runs->edges, first + n) != NULL) {
+        runs->overlapping = true;
+        return PGNO_NONE;
+    }
     /* The upper edge stays; what is left may have only that one. */
     page_table_remove(&runs->edges, first);
     ring_leave(runs, run);
@@ -738,6 +742,7 @@ void page_runs_clear(struct page_runs *runs)
     runs->pages = 0;
     runs->spare = NULL;
     runs->slab_used = 0;
+    runs->overlapping = false;
 }
 
 void page_runs_free(struct page_runs *runs)

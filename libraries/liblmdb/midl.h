@@ -194,16 +194,19 @@ struct page_runs {
     struct page_run *spare;
     struct page_run_slab *slabs; /**< the latest and largest first */
     size_t slab_used;            /**< runs of the first slab that were handed out once; all were in the others */
+    bool overlapping;            /**< two runs share pages, which happens if what was added overlapped */
 };
 
 /** Adds pages first .. first + n - 1; n is not 0, and first + n at most PGNO_NONE. ENOMEM, or EEXIST when one of the
  *  pages is seen to be in the set already: always if the first or the last of them is the edge of a run, or if a page
- *  next to them is and its run goes on into them. An overlap strictly inside of runs is not seen. */
+ *  next to them is and its run goes on into them. An overlap strictly inside of a run is seen when pages are taken from
+ *  that run, at the latest when the next edge were to be the other's. */
 int page_runs_add(struct page_runs *runs, pgno_t first, size_t n);
 
 /** Takes n adjacent pages, n not 0, from the low end of a shortest run that has as many; of several such runs the one
- *  that changed last. Returns the first page, or PGNO_NONE if there is no such run. Needs no memory. However many runs
- *  there are, the steps are a few table probes and a few times the bits of a length. */
+ *  that changed last. Returns the first page, or PGNO_NONE if there is no such run, or runs are found to overlap: then
+ *  `overlapping` is set, and the set is only good for being emptied. Needs no memory. However many runs there are, the
+ *  steps are a few table probes and a few times the bits of a length. */
 pgno_t page_runs_take(struct page_runs *runs, size_t n);
 
 /** Takes the whole run whose last page is end - 1. Returns its first page, or PGNO_NONE if there is no such run. */
@@ -227,7 +230,7 @@ void page_runs_clear(struct page_runs *runs);
 /** Frees the memory; the set is empty and may be used again. */
 void page_runs_free(struct page_runs *runs);
 
-/** Does all hold that is said at the structs, except that an overlap strictly inside of runs is not seen? For tests
+/** Does all hold that is said at the structs, except that an overlap strictly inside of a run is not seen? For tests
  *  and debug builds; O(n). */
 bool page_runs_is_valid(const struct page_runs *runs);
 

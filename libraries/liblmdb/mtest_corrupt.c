@@ -1,14 +1,15 @@
 /* What damaged data files do to the library: they give errors, and nothing else.
  *
  * Samples of all kinds of databases are built once and kept in memory with an index of what stands where. Each case
- * copies one, changes a few things that the index names (a field of a page, a page number, a whole page, ...), writes it
- * to a file and has a child process read it, change it and copy it. A child that dies by a signal, answers with a code
- * that no file should cause, hands out bytes that lie outside their page, or does not come to an end, fails the test,
- * which prints how to repeat that case:
+ * copies one, changes a few things that the index names (a field of a page, a page number, a whole page, ...), writes
+ * it to a file and has a child process read it, change it and copy it. A child that dies by a signal, answers with a
+ * code that no file should cause, hands out bytes that lie outside their page, or does not come to an end, fails the
+ * test, which prints how to repeat that case:
  *
  *     mtest_corrupt --seed S --only N [--count M] [--verbose]
  *
- * runs the cases N to N + M - 1 (one without --count) of seed S. With MDB_TEST_KEEP set the file stays where it was. */
+ * runs the cases N to N + M - 1 (one if there is no --count) of seed S. With MDB_TEST_KEEP set the file stays where it
+ * was. */
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -861,7 +862,8 @@ static void tree_of_shared_branches(struct damage *damage)
     const struct target *record_target = target_pick(damage, TARGET_RECORD);
     const struct target *leaf = target_pick(damage, damage_one_in(damage, 3) ? TARGET_FIXED_LEAF : TARGET_LEAF);
     size_t page_size = damage->sample->page_size;
-    unsigned levels = 1 + (unsigned)damage_below(damage, DEPTH_MAX - 1), count = 2 + (unsigned)damage_below(damage, 38), i;
+    unsigned levels = 1 + (unsigned)damage_below(damage, DEPTH_MAX - 1);
+    unsigned count = 2 + (unsigned)damage_below(damage, 38), i;
     pgno_t child = leaf != NULL ? leaf->page : META_PAGES;
     struct db_record record;
 
@@ -983,7 +985,6 @@ static void val_read(struct session *session, const MDB_val *val, int in_map)
     size_t offset = (uintptr_t)bytes % session->page_size, i;
 
     if (in_map && val->mv_size > 0 && offset != PAGE_HEADER && offset + val->mv_size > session->page_size) {
-        fprintf(stderr,"val %p offset %zu size %zu\n",(const void*)bytes,offset,val->mv_size);abort();
         stage_begin("given bytes that do not lie on one page");
         _exit(1);
     }
@@ -1082,10 +1083,11 @@ static void database_read(struct session *session, MDB_txn *txn, unsigned index)
 
 static void databases_open(struct session *session, MDB_txn *txn)
 {
+    const struct sample_kind *kind = session->sample->kind;
     unsigned i;
 
-    for (i = 0; i < session->sample->kind->count; i++) {
-        if (judge(session, mdb_dbi_open(txn, session->sample->kind->databases[i].name, 0, &session->dbis[i])) != MDB_SUCCESS)
+    for (i = 0; i < kind->count; i++) {
+        if (judge(session, mdb_dbi_open(txn, kind->databases[i].name, 0, &session->dbis[i])) != MDB_SUCCESS)
             session->dbis[i] = NO_DBI;
     }
 }
@@ -1291,7 +1293,7 @@ static int nested_change(struct session *session, unsigned depth)
     if (rc == MDB_SUCCESS)
         rc = changes_end(session, some_changes(session, depth + 1));
     session->txn = parent;
-    return rc;
+    return rc == MDB_CORRUPTED ? MDB_BAD_TXN : rc; /* the parent is as it was before */
 }
 
 static void write_some(struct session *session)
@@ -1331,7 +1333,8 @@ static void copy_all(struct session *session)
 
     snprintf(path, sizeof(path), "%s-copy", session->path);
     for (i = 0; i < ARRAY_COUNT(flags); i++) {
-        int fd = open(session_below(session, 2) == 0 ? "/dev/null" : path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        const char *target = session_below(session, 2) == 0 ? "/dev/null" : path;
+        int fd = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
         CHECK(fd >= 0);
         judge(session, mdb_env_copyfd2(session->env, fd, flags[i]));
@@ -1343,6 +1346,7 @@ static void copy_all(struct session *session)
 
 static int session_open(struct session *session, unsigned flags)
 {
+    size_t page_size = session->sample->page_size;
     MDB_stat stat;
     int rc;
 
@@ -1350,7 +1354,7 @@ static int session_open(struct session *session, unsigned flags)
     CHECK_OK(mdb_env_set_maxdbs(session->env, DATABASES_MAX));
     describe("; opened with flags 0x%x", flags);
     if (session_below(session, 3) != 0)
-        CHECK_OK(mdb_env_set_mapsize(session->env, (size_t)session->sample->page_size << (8 + session_below(session, 3))));
+        CHECK_OK(mdb_env_set_mapsize(session->env, page_size << (8 + session_below(session, 3))));
     flags |= MDB_NOSUBDIR | MDB_NOTLS | (session_below(session, 16) != 0 ? MDB_NOSYNC : 0);
     rc = judge(session, mdb_env_open(session->env, session->path, flags, 0600));
     if (rc == MDB_SUCCESS) {
@@ -1602,36 +1606,39 @@ TEST(damaged_files_lead_to_errors_only)
     munmap(progress, sizeof(*progress));
 }
 
-/* Takes its own options away from the arguments, and gives how many are left. */
+/* Takes the program's own options away from the arguments, and gives how many are left. */
 static int options_take(int argc, char **argv)
 {
     static char name[] = "damaged_files_lead_to_errors_only";
-    int i = 1;
+    int only = 0, i;
 
-    while (i + 1 < argc && strncmp(argv[i], "--", 2) == 0) {
+    for (i = 1; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+
         if (strcmp(argv[i], "--verbose") == 0) {
             verbose = 1;
-            i++;
             continue;
         }
-        if (strcmp(argv[i], "--seed") == 0)
-            setenv("MDB_TEST_SEED", argv[i + 1], 1);
-        else if (strcmp(argv[i], "--only") == 0)
-            only_first = (unsigned)strtoul(argv[i + 1], NULL, 0);
-        else if (strcmp(argv[i], "--count") == 0)
-            only_count = (unsigned)strtoul(argv[i + 1], NULL, 0);
-        else
+        if (strcmp(argv[i], "--seed") == 0) {
+            setenv("MDB_TEST_SEED", value, 1);
+        } else if (strcmp(argv[i], "--only") == 0) {
+            only_first = (unsigned)strtoul(value, NULL, 0);
+            only = 1;
+        } else if (strcmp(argv[i], "--count") == 0) {
+            only_count = (unsigned)strtoul(value, NULL, 0);
+        } else {
             break;
-        if (strcmp(argv[i], "--only") == 0 && only_count == 0)
-            only_count = 1;
-        i += 2;
+        }
+        i++;
     }
-    if (only_count > 0) {
+    if (only || only_count > 0) {
+        only_count = only_count > 0 ? only_count : 1;
         argv[1] = name;
         return 2;
     }
-    memmove(argv + 1, argv + i, (size_t)(argc - i) * sizeof(*argv));
-    return argc - i + 1;
+    if (i < argc)
+        memmove(argv + 1, argv + i, (size_t)(argc - i) * sizeof(*argv));
+    return i < argc ? argc - i + 1 : 1;
 }
 
 int main(int argc, char **argv)

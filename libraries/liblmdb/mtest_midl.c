@@ -1046,6 +1046,22 @@ TEST(runs_are_taken_from_the_low_end_of_the_shortest)
     page_runs_free(&runs);
 }
 
+TEST(runs_that_overlap_are_noticed_before_one_takes_the_edge_of_the_other)
+{
+    struct page_runs runs = { 0 };
+
+    test_begin();
+    must_succeed(page_runs_add(&runs, 10, 10));
+    must_succeed(page_runs_add(&runs, 14, 2)); /* strictly inside: not seen yet */
+    CHECK(!runs.overlapping);
+    CHECK_EQ(page_runs_take(&runs, 4), PGNO_NONE); /* 14 is an edge already */
+    CHECK(runs.overlapping);
+    page_runs_clear(&runs);
+    CHECK(!runs.overlapping);
+    CHECK(page_runs_is_valid(&runs));
+    page_runs_free(&runs);
+}
+
 /* A free-list record is sorted descending; its single pages are then given out ascending, as they lie in the file. */
 TEST(runs_of_equal_length_are_taken_in_reverse)
 {
@@ -1354,6 +1370,7 @@ int main(int argc, char **argv)
         TEST_ENTRY(runs_that_touch_become_one),
         TEST_ENTRY(runs_refuse_pages_seen_to_be_there),
         TEST_ENTRY(runs_are_taken_from_the_low_end_of_the_shortest),
+        TEST_ENTRY(runs_that_overlap_are_noticed_before_one_takes_the_edge_of_the_other),
         TEST_ENTRY(runs_of_equal_length_are_taken_in_reverse),
         TEST_ENTRY(runs_give_back_what_ends_at_a_page),
         TEST_ENTRY(runs_list_is_appended_descending_or_not_at_all),
