@@ -195,7 +195,8 @@ struct MDB_txn {
 
     /* Readers. */
     struct reader_slot *slot;
-    txnid_t known_id; /* trees of the core databases are of this snapshot; TXNID_NONE: they are of none */
+    txnid_t known_id; /* the loaded trees are of this snapshot; TXNID_NONE: there are none */
+    unsigned known_handles; /* and fit env->handles as they were in this generation */
     bool own_slot; /* the slot is released with the transaction, not kept for the thread */
 
     /* Writers; section 6 says what holds between these. */
@@ -263,6 +264,7 @@ struct MDB_env {
     /* Database handles. */
     os_mutex handles_mutex;
     struct handle *handles;          /* max_dbs of them, core ones included */
+    atomic_uint handles_generation;  /* counts changes of any of them; see txn_handles_begin */
     MDB_dbi max_dbs;
 
     os_mutex writer_mutex;           /* the writer lock of this process when there is no lock file */
@@ -755,20 +757,23 @@ static bool env_is_reading_previous(const MDB_env *env)
     return (env->flags & (MDB_RDONLY | MDB_PREVSNAPSHOT)) == (MDB_RDONLY | MDB_PREVSNAPSHOT);
 }
 
+/* The state to be read when `last` was committed last. */
+static inline txnid_t snapshot_id(const MDB_env *env, txnid_t last)
+{
+    return unlikely(env_is_reading_previous(env)) && last > 0 ? last - 1 : last;
+}
+
 /* Id of the transaction whose state is the current one. acquire: pairs with lock_set_last_txnid, so that the meta page
  * of that transaction, and its pages, are seen. */
-static txnid_t lock_last_txnid(MDB_env *env)
+static inline txnid_t lock_last_txnid(MDB_env *env)
 {
-    txnid_t id;
-
     if (unlikely(env->lock == NULL)) {
         struct meta meta;
         bool previous = atomic_load_explicit(&env->previous, memory_order_relaxed);
 
         return meta_newest(env, &meta, previous) == MDB_SUCCESS ? meta.txnid : 0;
     }
-    id = atomic_load_explicit(&env->lock->last_txnid, memory_order_acquire);
-    return unlikely(env_is_reading_previous(env)) && id > 0 ? id - 1 : id;
+    return snapshot_id(env, atomic_load_explicit(&env->lock->last_txnid, memory_order_acquire));
 }
 
 /* release: the meta page was written before. */
@@ -1212,10 +1217,17 @@ static int reader_claim(MDB_env *env, struct reader_slot **out)
 }
 
 /* relaxed: a thread looks at its own slot. */
-static bool slot_is_own_and_idle(const MDB_env *env, const struct reader_slot *slot)
+static inline bool slot_is_own_and_idle(const MDB_env *env, const struct reader_slot *slot)
 {
     return atomic_load_explicit(&slot->pid, memory_order_relaxed) == env->pid
         && atomic_load_explicit(&slot->txnid, memory_order_relaxed) == TXNID_NONE;
+}
+
+/* Is this slot still the one that the calling thread keeps? */
+static inline bool slot_is_threads(const MDB_env *env, const struct reader_slot *slot)
+{
+    return slot_is_own_and_idle(env, slot)
+        && atomic_load_explicit(&slot->thread, memory_order_relaxed) == os_thread_number();
 }
 
 /* A slot for a read transaction: a new one, or (not notls) the calling thread's, which it keeps until it ends.
@@ -1249,22 +1261,23 @@ static int reader_get(MDB_env *env, bool notls, struct reader_slot **out)
 }
 
 /* Announces the current state as the snapshot in use. A writer that does not see the announcement may have begun to
- * reuse its pages: but then it committed something first, and the id has moved on. Both sides store, fence and then
- * read what the other stores (the writer's half is in readers_oldest), so at least one of them sees the other. */
+ * reuse its pages: but then it committed something first, and the id has moved on. Both sides store something and then
+ * read what the other stores: here both are sequentially consistent, the writer has a fence between (readers_oldest).
+ * So at least one of them sees the other. */
 static inline void reader_set(MDB_env *env, struct reader_slot *slot, txnid_t *snapshot)
 {
-    txnid_t id = lock_last_txnid(env);
     txnid_t last;
 
-    for (; slot != NULL; id = last) {
-        /* relaxed: the fence orders it, and nothing before it needs to be seen with it. */
-        atomic_store_explicit(&slot->txnid, id, memory_order_relaxed);
-        atomic_thread_fence(memory_order_seq_cst);
-        last = lock_last_txnid(env);
-        if (likely(last == id))
-            break;
+    *snapshot = lock_last_txnid(env);
+    if (unlikely(slot == NULL))
+        return;
+    for (;;) {
+        atomic_store_explicit(&slot->txnid, *snapshot, memory_order_seq_cst);
+        last = snapshot_id(env, atomic_load_explicit(&env->lock->last_txnid, memory_order_seq_cst));
+        if (likely(last == *snapshot))
+            return;
+        *snapshot = last;
     }
-    *snapshot = id;
 }
 
 /* The snapshot is not needed any more. release: it was read before. */
@@ -6297,8 +6310,15 @@ static void reader_txn_free(MDB_txn *txn)
 
 /* ---- handles opened in a transaction ---- */
 
+/* Trees that transactions keep from one snapshot to the next may not fit their handles any more. release: pairs with
+ * txn_handles_begin, which reads the handles after it has read their generation. */
+static void handles_note_change(MDB_env *env)
+{
+    atomic_fetch_add_explicit(&env->handles_generation, 1, memory_order_release);
+}
+
 /* Forgets a handle: it can be given to another database. The caller has env->handles_mutex. */
-static void handle_clear(struct handle *handle)
+static void handle_clear(MDB_env *env, struct handle *handle)
 {
     free(handle->name);
     handle->name = NULL;
@@ -6307,18 +6327,17 @@ static void handle_clear(struct handle *handle)
     handle->opener = NULL;
     handle->used = false;
     handle->sequence++;
+    handles_note_change(env);
 }
 
-/* At the end of a transaction: what it opened stays open if it committed, what it dropped is closed then. A nested one
- * leaves both to its parent. */
-static void txn_handles_end(MDB_txn *txn, bool committed)
+/* What the transaction opened stays open if it committed, what it dropped is closed then. A nested one leaves both to
+ * its parent. */
+static void changed_handles_end(MDB_txn *txn, bool committed)
 {
     MDB_env *env = txn->env;
     unsigned closing = committed ? HANDLE_DROPPED : HANDLE_NEW;
     MDB_dbi dbi;
 
-    if (likely(!txn->handles_changed))
-        return;
     if (committed && txn->parent != NULL)
         txn->parent->handles_changed = true;
     for (dbi = CORE_DBS; dbi < env->max_dbs; dbi++) {
@@ -6331,9 +6350,15 @@ static void txn_handles_end(MDB_txn *txn, bool committed)
         if (committed && handle->opener == txn)
             handle->opener = txn->parent;
         if ((state & closing) != 0 && !(committed && txn->parent != NULL))
-            handle_clear(handle);
+            handle_clear(env, handle);
         os_mutex_unlock(&env->handles_mutex);
     }
+}
+
+static inline void txn_handles_end(MDB_txn *txn, bool committed)
+{
+    if (unlikely(txn->handles_changed))
+        changed_handles_end(txn, committed);
 }
 
 /* ---- begin ---- */
@@ -6344,6 +6369,7 @@ static void txn_handles_begin(MDB_txn *txn)
     const struct handle *handles = txn->env->handles;
     MDB_dbi dbi;
 
+    txn->known_handles = atomic_load_explicit(&txn->env->handles_generation, memory_order_acquire);
     memset(txn->handle_state, 0, txn->env->max_dbs);
     for (dbi = 0; dbi < CORE_DBS; dbi++) {
         struct db_record record = txn->trees[dbi].record;
@@ -6375,39 +6401,61 @@ static void txn_drop_map(MDB_txn *txn)
     txn->map = NULL;
 }
 
-/* Takes the current map, unless the transaction has it from before; MDB_MAP_RESIZED if another process has grown the
- * data beyond it. */
-static int txn_take_map(MDB_txn *txn)
+/* Takes the current map; MDB_MAP_RESIZED if another process has grown the data beyond it. */
+static __attribute__((noinline)) int txn_change_map(MDB_txn *txn)
 {
-    /* relaxed: compared with what we hold, not followed. */
-    if (txn->map == NULL || txn->map != atomic_load_explicit(&txn->env->map, memory_order_relaxed)) {
-        txn_drop_map(txn);
-        txn->map = env_map_take(txn->env);
-        txn->base = txn->map->base;
-    }
-    if (likely(txn->next_pgno <= txn_map_pages(txn)))
+    txn_drop_map(txn);
+    txn->map = env_map_take(txn->env);
+    txn->base = txn->map->base;
+    if (txn->next_pgno <= txn_map_pages(txn))
         return MDB_SUCCESS;
     txn_drop_map(txn);
     return MDB_MAP_RESIZED;
 }
 
-/* Begins reading: the slot is the transaction's already. If there was no commit since the object was used last, it
- * knows all there is to know. */
-static int reader_begin(MDB_txn *txn)
+/* The same, unless the transaction has it from before. */
+static inline int txn_take_map(MDB_txn *txn)
+{
+    /* relaxed: compared with what we hold, not followed. */
+    if (likely(txn->map != NULL && txn->map == atomic_load_explicit(&txn->env->map, memory_order_relaxed)
+            && txn->next_pgno <= txn_map_pages(txn)))
+        return MDB_SUCCESS;
+    return txn_change_map(txn);
+}
+
+/* Has nothing been committed, and no handle been changed, since the transaction object was used last? Then what it
+ * knows still holds, the trees of the databases that were used in it included. */
+static bool reader_is_up_to_date(const MDB_txn *txn)
+{
+    /* relaxed: compared with what we know. */
+    return txn->id == txn->known_id
+        && txn->known_handles == atomic_load_explicit(&txn->env->handles_generation, memory_order_relaxed);
+}
+
+/* Learns what the snapshot is. */
+static __attribute__((noinline)) int reader_update(MDB_txn *txn)
 {
     struct meta meta;
-    int rc = MDB_SUCCESS;
+    int rc = meta_of(txn->env, txn->id, &meta);
 
-    reader_set(txn->env, txn->slot, &txn->id);
-    if (likely(txn->id == txn->known_id)) {
-        txn_handles_begin(txn);
-    } else if ((rc = meta_of(txn->env, txn->id, &meta)) == MDB_SUCCESS) {
+    if (rc == MDB_SUCCESS) {
         txn->known_id = txn->id = meta.txnid;
         txn_from_meta(txn, &meta);
     }
-    if (rc == MDB_SUCCESS)
+    return rc;
+}
+
+/* Begins reading: the slot is the transaction's already. */
+static inline int reader_begin(MDB_txn *txn)
+{
+    int rc = MDB_SUCCESS;
+
+    reader_set(txn->env, txn->slot, &txn->id);
+    if (unlikely(!reader_is_up_to_date(txn)))
+        rc = reader_update(txn);
+    if (likely(rc == MDB_SUCCESS))
         rc = txn_take_map(txn);
-    if (rc != MDB_SUCCESS) {
+    if (unlikely(rc != MDB_SUCCESS)) {
         reader_idle(txn->slot);
         return rc;
     }
@@ -6644,7 +6692,7 @@ int mdb_txn_begin(MDB_env *env, MDB_txn *parent, unsigned int flags, MDB_txn **o
 
 /* ---- ending readers ---- */
 
-static void reader_end(MDB_txn *txn, bool keep_handles)
+static inline void reader_end(MDB_txn *txn, bool keep_handles)
 {
     MDB_env *env = txn->env;
 
@@ -6682,8 +6730,8 @@ int mdb_txn_renew(MDB_txn *txn)
         return EINVAL;
     if ((rc = env_usable(txn->env)) != MDB_SUCCESS)
         return rc;
-    if (!txn->own_slot && txn->slot != NULL) {
-        /* The slot belongs to the thread: it may have another transaction by now, or be another thread's. */
+    if (!txn->own_slot && txn->slot != NULL && unlikely(!slot_is_threads(txn->env, txn->slot))) {
+        /* The thread has another transaction by now, or it is another thread. */
         if ((rc = reader_get(txn->env, false, &txn->slot)) != MDB_SUCCESS)
             return rc;
     }
@@ -7193,6 +7241,7 @@ static int handle_open(MDB_txn *txn, MDB_dbi dbi, const char *name, size_t name_
         cursors_outdate(txn, dbi);
     }
     handle->flags = record.flags & DB_FLAGS;
+    handles_note_change(txn->env);
     tree_init(&txn->trees[dbi], &record, handle);
     txn->handle_state[dbi] = HANDLE_LOADED | (txn->handle_state[dbi] & HANDLE_NEW);
     txn->handle_sequence[dbi] = handle->sequence;
@@ -7250,7 +7299,7 @@ void mdb_dbi_close(MDB_env *env, MDB_dbi dbi)
         return;
     os_mutex_lock(&env->handles_mutex);
     if (env->handles[dbi].used)
-        handle_clear(&env->handles[dbi]);
+        handle_clear(env, &env->handles[dbi]);
     os_mutex_unlock(&env->handles_mutex);
 }
 
@@ -7388,6 +7437,7 @@ static int order_set(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp, bool of_keys)
         return rc;
     handle = &txn->env->handles[dbi];
     *(of_keys ? &handle->key_cmp : &handle->dup_cmp) = cmp;
+    handles_note_change(txn->env);
     key_order = handle_key_order(handle, tree->record.flags);
     dup_order = handle_dup_order(handle, tree->record.flags);
     for (; txn != NULL; txn = txn->parent) {
